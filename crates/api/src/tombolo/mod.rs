@@ -1,0 +1,79 @@
+//! `tombolo.dev/v1alpha1`: Tombolo's own kinds and words.
+//!
+//! At the hub a member has one [`Membership`] and one [`ServiceOffer`] per exported Service, in its own namespace. In a
+//! member an [`AddressPool`] holds the addresses of load balancers.
+
+mod membership;
+mod offer;
+mod pool;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+pub use membership::{Failure, Membership, MembershipSpec, MembershipStatus};
+pub use offer::{Dialect, OfferType, ServiceOffer, ServiceOfferSpec, ServiceRef, Tier};
+pub use pool::{
+    AddressPool, AddressPoolSpec, AddressPoolStatus, AddressRange, BadAddress, PoolCondition, PoolReason,
+};
+
+/// Prefix of a member's namespace at the hub (DESIGN 4, The flow).
+pub const HUB_NAMESPACE_PREFIX: &str = "tombolo-";
+
+/// Value of `endpointslice.kubernetes.io/managed-by` on imported slices (KEP-1645 first edition, EndpointSlice).
+pub const SLICE_MANAGER: &str = "agent.tombolo.dev";
+
+/// Label of a derived object: its maker. Objects without it are never touched (DESIGN 4, rules that keep it safe).
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+
+/// Value of [`MANAGED_BY_LABEL`] on what Tombolo makes.
+pub const MANAGER: &str = "tombolo";
+
+/// Prefix of the name of a derived Service, which holds an import's address (DESIGN 4, Import; as in the reference
+/// controller of kubernetes-sigs/mcs-api).
+pub const DERIVED_SERVICE_PREFIX: &str = "derived-";
+
+/// Finalizer of a ServiceExport: its offer is still to be withdrawn (KEP-1645 first edition, `Initialized`: "has
+/// appropriate finalizers set").
+pub const EXPORT_FINALIZER: &str = "tombolo.dev/export";
+
+/// Finalizer of a ServiceImport with native naming: a Service's selector is still to be put back (specs/001,
+/// Remote-Only Service Discovery).
+pub const NATIVE_NAMING_FINALIZER: &str = "tombolo.dev/native-naming";
+
+/// Annotation of a Service whose selector was put aside for `RemoteOnly`: that selector, as JSON (specs/001,
+/// Remote-Only Service Discovery).
+pub const SET_ASIDE_SELECTOR_ANNOTATION: &str = "tombolo.dev/set-aside-selector";
+
+/// Annotation of a Service: its topology keys, where the server has no such field (KEP-1645 first edition,
+/// TopologyKeys).
+pub const TOPOLOGY_KEYS_ANNOTATION: &str = "tombolo.dev/topology-keys";
+
+/// Label of a Namespace or Service: a ServiceExport is made for it (KEP-1645 first edition, Exporting Services, "tooling
+/// may be built on top of this").
+pub const AUTO_EXPORT_LABEL: &str = "tombolo.dev/auto-export";
+
+/// Annotation of an import or an exporting Service: the tiers traffic prefers, nearest first, words of [`Tier`] (KEP-1645
+/// first edition, user story Single Service Deployed to Multiple Clusters).
+pub const PREFER_ANNOTATION: &str = "tombolo.dev/prefer";
+
+/// Annotation of a MultiClusterService: with fewer ready local endpoints than this, `LocalFirst` adds remote ones
+/// (specs/003, Proposal, LocalFirst).
+pub const LOCAL_FIRST_MIN_READY_ANNOTATION: &str = "tombolo.dev/local-first-min-ready";
+
+/// Annotation of a Service: required load balancer features, where the server has no such field (KEP-4631,
+/// `Service.Spec.RequiredLoadBalancerFeatures`).
+pub const REQUIRED_LOAD_BALANCER_FEATURES_ANNOTATION: &str = "tombolo.dev/required-load-balancer-features";
+
+/// Annotation of a Service: the load balancer addresses it asks for, one per family at most.
+pub const LOAD_BALANCER_ADDRESSES_ANNOTATION: &str = "tombolo.dev/load-balancer-addresses";
+
+/// Annotation of a Service: Services with the same value may share a load balancer address.
+pub const ADDRESS_SHARING_KEY_ANNOTATION: &str = "tombolo.dev/address-sharing-key";
+
+/// Annotation of a Service: the step at which the load balancer provider shall fail (KEP-4631, Test Plan, e2e tests,
+/// "intentionally failing").
+pub const FAIL_ANNOTATION: &str = "tombolo.dev/fail";
+
+pub(crate) fn crds() -> Vec<CustomResourceDefinition> {
+    vec![ServiceOffer::crd(), Membership::crd(), AddressPool::crd()]
+}

@@ -1,0 +1,184 @@
+//! Who asks, and may they.
+//!
+//! Over TLS a request carries a bearer token: the administrator's, or a service account's. In process the caller says
+//! who it is. Authorization is off by default (everyone who is known may do everything); with it on, roles and bindings
+//! are evaluated as RBAC defines them.
+
+mod rbac;
+mod token;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+
+pub(crate) use self::rbac::rules_for;
+pub(crate) use self::token::Claims;
+use self::token::Signer;
+use crate::core::Core;
+use crate::object;
+use crate::status::{Status, Subject};
+use crate::store::Key;
+
+/// The collection of service accounts.
+const SERVICE_ACCOUNTS: &str = "/serviceaccounts";
+
+/// An authenticated caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub uid: String,
+    pub groups: Vec<String>,
+}
+
+impl User {
+    /// The administrator: may do everything, also with authorization on.
+    pub fn admin() -> Self {
+        Self::named("kubernetes-admin", &["system:masters", "system:authenticated"])
+    }
+
+    /// A service account of the cluster.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        let own = format!("system:serviceaccounts:{namespace}");
+        let groups = ["system:serviceaccounts", &own, "system:authenticated"];
+        Self::named(&format!("system:serviceaccount:{namespace}:{name}"), &groups)
+    }
+
+    fn anonymous() -> Self {
+        Self::named("system:anonymous", &["system:unauthenticated"])
+    }
+
+    fn named(name: &str, groups: &[&str]) -> Self {
+        let groups = groups.iter().map(|&group| group.to_owned()).collect();
+        Self { name: name.to_owned(), uid: String::new(), groups }
+    }
+
+    /// As it stands in reviews.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut value = json!({"username": self.name, "groups": self.groups});
+        if !self.uid.is_empty() {
+            value["uid"] = self.uid.as_str().into();
+        }
+        value
+    }
+}
+
+/// What a request wants to do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attributes {
+    pub(crate) verb: String,
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// Set for requests that are not about resources.
+    pub(crate) path: Option<String>,
+}
+
+impl Attributes {
+    pub(crate) fn resource(
+        verb: &str,
+        group: &str,
+        resource: &str,
+        subresource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Self {
+        Self {
+            verb: verb.into(),
+            group: group.into(),
+            resource: resource.into(),
+            subresource: subresource.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            path: None,
+        }
+    }
+
+    pub(crate) fn path(method: &Method, path: &str) -> Self {
+        Self { verb: method.as_str().to_lowercase(), path: Some(path.into()), ..Self::default() }
+    }
+
+    /// What is said to someone who may not.
+    fn refusal(&self, user: &User) -> Status {
+        let User { name: who, .. } = user;
+        let Self { verb, group, namespace, .. } = self;
+        if let Some(path) = &self.path {
+            let subject = Subject { group: "", plural: "", name: "" };
+            return Status::forbidden(subject, &format!("User {who:?} cannot {verb} path {path:?}"));
+        }
+        let resource = match self.subresource.as_str() {
+            "" => self.resource.clone(),
+            subresource => format!("{}/{subresource}", self.resource),
+        };
+        let place = match namespace.as_str() {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace {namespace:?}"),
+        };
+        let why = format!("User {who:?} cannot {verb} resource {resource:?} in API group {group:?} {place}");
+        Status::forbidden(Subject { group, plural: &self.resource, name: &self.name }, &why)
+    }
+}
+
+/// Who is known, and whether roles are evaluated.
+#[derive(Debug)]
+pub(crate) struct Auth {
+    admin_token: String,
+    rbac: bool,
+    signer: Signer,
+}
+
+impl Auth {
+    pub(crate) fn new(rbac: bool) -> Self {
+        Self { admin_token: token::secret(), rbac, signer: Signer::default() }
+    }
+
+    /// The bearer token of the administrator.
+    pub(crate) fn admin_token(&self) -> &str {
+        &self.admin_token
+    }
+
+    /// Who sent these headers. Nobody in particular is someone, too, but may not do much.
+    pub(crate) fn identify(&self, core: &Core, headers: &HeaderMap) -> Result<User, Status> {
+        let Some(header) = headers.get(AUTHORIZATION) else { return Ok(User::anonymous()) };
+        let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).unwrap_or_default();
+        self.verify(core, token.trim()).ok_or_else(Status::unauthorized)
+    }
+
+    /// The user a token stands for, if it is good.
+    pub(crate) fn verify(&self, core: &Core, token: &str) -> Option<User> {
+        if token::is_same(token, &self.admin_token) {
+            return Some(User::admin());
+        }
+        let claims = self.signer.verify(token, core.now())?;
+        let account = core.store.get(SERVICE_ACCOUNTS, &Key::new(&claims.namespace, &claims.name))?;
+        // A deleted account's tokens die with it, also when the name is taken again.
+        (object::uid(&account.value) == claims.uid).then(|| User {
+            uid: claims.uid.clone(),
+            ..User::service_account(&claims.namespace, &claims.name)
+        })
+    }
+
+    pub(crate) fn sign(&self, claims: &Claims) -> Result<String, Status> {
+        self.signer.sign(claims).ok_or_else(|| Status::internal("the token could not be signed"))
+    }
+
+    pub(crate) fn authorize(&self, core: &Core, user: &User, attributes: &Attributes) -> Result<(), Status> {
+        if self.allows(core, user, attributes) {
+            return Ok(());
+        }
+        if user == &User::anonymous() && !self.rbac {
+            return Err(Status::unauthorized());
+        }
+        Err(attributes.refusal(user))
+    }
+
+    pub(crate) fn allows(&self, core: &Core, user: &User, attributes: &Attributes) -> bool {
+        let is_public = attributes.path.as_deref().is_some_and(|path| {
+            ["/healthz", "/livez", "/readyz", "/version"].iter().any(|public| path.starts_with(public))
+        });
+        let is_known = user != &User::anonymous();
+        let is_master = user.groups.iter().any(|group| group == "system:masters");
+        is_public || is_master || (is_known && !self.rbac) || rbac::allows(core, user, attributes)
+    }
+}

@@ -1,0 +1,75 @@
+//! One cluster's state: what every request, in process or over TLS, works on.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::auth::Auth;
+use crate::clock::{Clock, Entropy};
+use crate::registry::{Registry, Resource};
+use crate::rules::service::{Addresses, Features, Network};
+use crate::store::{Pages, Store, Writer};
+
+/// The collection of the definitions that make custom resources.
+pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+/// The collection of namespaces.
+pub(crate) const NAMESPACES: &str = "/namespaces";
+
+/// A cluster's state and settings. Shared by all requests; holds no task and no socket.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) store: Store<Addresses>,
+    pub(crate) pages: Pages,
+    pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+    pub(crate) features: Features,
+    pub(crate) network: Network,
+    pub(crate) auth: Auth,
+    /// True once the cluster stops: every watch ends.
+    pub(crate) closing: watch::Sender<bool>,
+    registry: RwLock<Arc<Registry>>,
+}
+
+/// What a writer of a cluster holds.
+pub(crate) type ClusterWriter<'a> = Writer<'a, Addresses>;
+
+impl Core {
+    pub(crate) fn new(clock: Clock, entropy: Entropy, features: Features, network: Network, auth: Auth) -> Self {
+        let addresses = Addresses::new(network.clone());
+        // Starting from the time of day, a cluster that restarts empty never hands out a revision twice: watchers of
+        // its former life get a clean 410.
+        let seed = clock.now().as_millisecond().max(1) as u64;
+        Self {
+            store: Store::new(seed, clock.clone(), addresses),
+            pages: Pages::default(),
+            clock,
+            entropy,
+            features,
+            network,
+            auth,
+            closing: watch::Sender::new(false),
+            registry: RwLock::new(Arc::new(Registry::new([]))),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A built-in resource that is known to exist.
+    pub(crate) fn builtin(&self, group: &str, plural: &str) -> Arc<Resource> {
+        self.registry().preferred(group, plural).cloned().expect("the built-in table has it")
+    }
+
+    /// Reads the definitions again, after one of them changed.
+    pub(crate) fn refresh_registry(&self) {
+        let definitions = self.store.list(DEFINITIONS, None).1;
+        let fresh = Registry::new(definitions.iter().map(|stored| &stored.value));
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+    }
+}

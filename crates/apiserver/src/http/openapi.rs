@@ -1,0 +1,86 @@
+//! OpenAPI v3, as much of it as `kubectl apply`, `edit` and `create` look at.
+//!
+//! They ask one question: does PATCH of this kind take `fieldValidation`? If so, the server validates and the client
+//! need not. No strategic merge patch is announced, because that would oblige us to publish every schema with its merge
+//! keys; clients then use their built-in tables.
+
+use http::header::{CACHE_CONTROL, ETAG, HeaderValue};
+use http::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::discovery::fingerprint;
+use super::{Body, json_bytes};
+use crate::registry::{GroupVersion, Registry, Resource};
+
+/// `GET /openapi/v3`: one entry per group version.
+pub(super) fn index(registry: &Registry) -> Value {
+    let mut paths = Map::new();
+    for (group, version) in group_versions(registry) {
+        let path = document_path(group, &version.version);
+        let hash = fingerprint(&encode(&describe(group, version)));
+        let url = format!("/openapi/v3/{path}?hash={hash}");
+        paths.insert(path, json!({"serverRelativeURL": url}));
+    }
+    json!({"paths": paths})
+}
+
+/// `GET /openapi/v3/<path>`.
+pub(super) fn document(registry: &Registry, path: &str, hash: &str) -> Option<Response<Body>> {
+    let (group, version) =
+        group_versions(registry).find(|(group, version)| document_path(group, &version.version) == path)?;
+    let bytes = encode(&describe(group, version));
+    let current = fingerprint(&bytes);
+    let mut response = json_bytes(StatusCode::OK, bytes.into());
+    let headers = response.headers_mut();
+    let caching = if hash == current { "public, immutable" } else { "no-cache, private" };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching));
+    headers.insert(ETAG, HeaderValue::from_str(&format!("\"{current}\"")).expect("hexadecimal digits"));
+    Some(response)
+}
+
+fn group_versions(registry: &Registry) -> impl Iterator<Item = (&str, &GroupVersion)> {
+    registry.groups().flat_map(|(group, versions)| versions.iter().map(move |version| (group, version)))
+}
+
+fn document_path(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+}
+
+fn describe(group: &str, version: &GroupVersion) -> Value {
+    let prefix = document_path(group, &version.version);
+    let stored = version.resources.values().filter(|resource| !resource.traits.review);
+    let paths: Map<String, Value> = stored.map(|resource| path_item(&prefix, resource)).collect();
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Tombolo embedded API server", "version": "v1"},
+        "paths": paths,
+        "components": {"schemas": {}},
+    })
+}
+
+fn path_item(prefix: &str, resource: &Resource) -> (String, Value) {
+    let place = if resource.namespaced { "namespaces/{namespace}/" } else { "" };
+    let path = format!("/{prefix}/{place}{}/{{name}}", resource.plural);
+    let parameters: Vec<Value> = ["dryRun", "fieldManager", "fieldValidation", "force"]
+        .into_iter()
+        .map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}}))
+        .collect();
+    let content = json!({
+        "application/json-patch+json": {}, "application/merge-patch+json": {}, "application/apply-patch+yaml": {},
+    });
+    let item = json!({
+        "patch": {
+            "x-kubernetes-action": "patch",
+            "x-kubernetes-group-version-kind":
+                {"group": resource.group, "version": resource.version, "kind": resource.kind},
+            "parameters": parameters,
+            "requestBody": {"content": content},
+            "responses": {"200": {"description": "OK"}},
+        },
+    });
+    (path, item)
+}
+
+fn encode(value: &Value) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a JSON value encodes")
+}

@@ -1,0 +1,238 @@
+//! How objects are shown: whole, metadata only, or as rows of a table for `kubectl get`.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::ACCEPT;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::query::Query;
+use crate::object;
+use crate::operation::present;
+use crate::print;
+use crate::registry::{Resource, View};
+use crate::status::Status;
+use crate::store::{Page, Stored};
+
+/// The form a client asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presentation {
+    Object,
+    Metadata,
+    Table(RowObject),
+}
+
+/// What a table row carries besides its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowObject {
+    None,
+    Metadata,
+    Whole,
+}
+
+impl Presentation {
+    /// Reads the `Accept` header. A client that only wants protobuf gets JSON: all of them understand it.
+    pub(super) fn negotiate(headers: &HeaderMap, query: &Query) -> Result<Self, Status> {
+        let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let accept: Vec<&str> = accept.flat_map(|value| value.split(',')).map(str::trim).collect();
+        if accept.is_empty() || accept == [""] {
+            return Ok(Self::Object);
+        }
+        let found = accept.iter().find_map(|range| acceptable(range));
+        match found {
+            Some(Self::Table(_)) => Ok(Self::Table(row_object(query)?)),
+            Some(form) => Ok(form),
+            None => Err(Status::not_acceptable(
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            )),
+        }
+    }
+
+    /// One object.
+    pub(super) fn one(self, resource: &Resource, stored: &Stored, now: Timestamp, columns: bool) -> Bytes {
+        match self {
+            Self::Object => object_bytes(resource, stored),
+            Self::Metadata => encode(&metadata_only(&shown(resource, stored))),
+            Self::Table(rows) => {
+                let row = row(resource, stored, now, rows);
+                let version = object::meta(&stored.value, "resourceVersion").cloned().unwrap_or_default();
+                encode(&table(resource, json!({"resourceVersion": version}), vec![row], columns))
+            }
+        }
+    }
+
+    /// A list.
+    pub(super) fn list(self, resource: &Resource, page: &Page, now: Timestamp, selected: bool) -> Bytes {
+        let metadata = list_metadata(page, selected);
+        match self {
+            Self::Object => {
+                let items = page.items.iter().map(|stored| object_bytes(resource, stored));
+                concatenate(&resource.list_kind, &resource.api_version(), &metadata, items)
+            }
+            Self::Metadata => {
+                let items =
+                    page.items.iter().map(|stored| encode(&metadata_only(&shown(resource, stored))));
+                concatenate("PartialObjectMetadataList", "meta.k8s.io/v1", &metadata, items)
+            }
+            Self::Table(rows) => {
+                let rows = page.items.iter().map(|stored| row(resource, stored, now, rows)).collect();
+                encode(&table(resource, metadata, rows, true))
+            }
+        }
+    }
+}
+
+fn acceptable(range: &str) -> Option<Presentation> {
+    let mut parts = range.split(';').map(str::trim);
+    let kind = parts.next().unwrap_or_default();
+    let form = parts.find_map(|part| part.strip_prefix("as=")).unwrap_or_default();
+    match (kind, form) {
+        ("application/json", "Table") => Some(Presentation::Table(RowObject::Metadata)),
+        ("application/json", "PartialObjectMetadata" | "PartialObjectMetadataList") => Some(Presentation::Metadata),
+        ("application/json" | "application/yaml" | "application/*" | "*/*", "") => Some(Presentation::Object),
+        ("application/vnd.kubernetes.protobuf", "") => Some(Presentation::Object),
+        ("application/vnd.kubernetes.protobuf", "PartialObjectMetadata" | "PartialObjectMetadataList") => {
+            Some(Presentation::Metadata)
+        }
+        _ => None,
+    }
+}
+
+fn row_object(query: &Query) -> Result<RowObject, Status> {
+    match query.text("includeObject") {
+        "" | "Metadata" => Ok(RowObject::Metadata),
+        "None" => Ok(RowObject::None),
+        "Object" => Ok(RowObject::Whole),
+        other => Err(Status::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+    }
+}
+
+/// The object as this version shows it, encoded; mostly just the bytes that are stored.
+pub(super) fn object_bytes(resource: &Resource, stored: &Stored) -> Bytes {
+    if is_shown_as_stored(resource, stored) {
+        return stored.json.clone();
+    }
+    encode(&present(resource, &stored.value))
+}
+
+fn is_shown_as_stored(resource: &Resource, stored: &Stored) -> bool {
+    let external_name = || object::text(&stored.value, &["spec", "type"]) == Some("ExternalName");
+    resource.view == View::Stored && !(resource.is("", "services") && external_name())
+}
+
+fn shown(resource: &Resource, stored: &Stored) -> Value {
+    present(resource, &stored.value)
+}
+
+fn metadata_only(value: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": value.get("metadata").cloned().unwrap_or_default(),
+    })
+}
+
+fn list_metadata(page: &Page, selected: bool) -> Value {
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if let Some(next) = &page.next {
+        metadata["continue"] = next.encode().into();
+        if !selected {
+            metadata["remainingItemCount"] = page.remaining.into();
+        }
+    }
+    metadata
+}
+
+fn concatenate(kind: &str, api_version: &str, metadata: &Value, items: impl Iterator<Item = Bytes>) -> Bytes {
+    let mut out = BytesMut::new();
+    out.put_slice(format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#).as_bytes());
+    for (place, item) in items.enumerate() {
+        if place > 0 {
+            out.put_u8(b',');
+        }
+        out.put_slice(&item);
+    }
+    out.put_slice(b"]}");
+    out.freeze()
+}
+
+fn table(resource: &Resource, metadata: Value, rows: Vec<Value>, columns: bool) -> Value {
+    let columns = if columns { columns_of(resource) } else { Value::Null };
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
+}
+
+fn row(resource: &Resource, stored: &Stored, now: Timestamp, with: RowObject) -> Value {
+    let value = shown(resource, stored);
+    let mut row = json!({"cells": cells_of(resource, &value, now)});
+    match with {
+        RowObject::None => {}
+        RowObject::Metadata => row["object"] = metadata_only(&value),
+        RowObject::Whole => row["object"] = value,
+    }
+    row
+}
+
+fn columns_of(resource: &Resource) -> Value {
+    let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0,
+        "description": "Name must be unique within a namespace."});
+    let custom = resource.custom_version().filter(|version| !version.columns.is_empty());
+    let Some(version) = custom else {
+        return print::columns(&resource.group, &resource.kind)
+            .iter()
+            .map(|column| {
+                json!({"name": column.name, "type": column.kind, "format": column.format,
+                    "description": column.description, "priority": column.priority})
+            })
+            .collect();
+    };
+    let own = version.columns.iter().map(|column| {
+        json!({"name": column.name, "type": column.kind, "format": column.format,
+            "description": column.description, "priority": column.priority})
+    });
+    std::iter::once(name).chain(own).collect()
+}
+
+fn cells_of(resource: &Resource, value: &Value, now: Timestamp) -> Vec<Value> {
+    let custom = resource.custom_version().filter(|version| !version.columns.is_empty());
+    let Some(version) = custom else { return print::cells(&resource.group, &resource.kind, value, now) };
+    let own = version.columns.iter().map(|column| print::custom(&column.kind, &column.json_path.find(value), now));
+    std::iter::once(Value::from(object::name(value))).chain(own).collect()
+}
+
+fn encode(value: &Value) -> Bytes {
+    serde_json::to_vec(value).expect("a JSON value encodes").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn negotiated(accept: &str) -> Result<Presentation, u16> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accept.parse().unwrap());
+        Presentation::negotiate(&headers, &Query::default()).map_err(|status| status.code)
+    }
+
+    #[test]
+    fn clients_get_the_first_form_they_ask_for_that_exists() {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+        let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        let cases = [
+            (table, Ok(Presentation::Table(RowObject::Metadata))),
+            (metadata, Ok(Presentation::Metadata)),
+            ("application/vnd.kubernetes.protobuf,application/json", Ok(Presentation::Object)),
+            ("application/vnd.kubernetes.protobuf", Ok(Presentation::Object)),
+            ("*/*", Ok(Presentation::Object)),
+            ("text/html", Err(406)),
+        ];
+        for (accept, expected) in cases {
+            assert_eq!(negotiated(accept), expected, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Requests to resources and objects: which operation they are, and the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderName, Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::present::Presentation;
+use super::route::Target;
+use super::watch::{self, WatchQuery};
+use super::{Answer, Asked, Body, decode, json_bytes, reply, review};
+use crate::invalid::FieldError;
+use crate::object;
+use crate::operation::{self, Call, DeleteOptions, Deleted, ListQuery, Outcome, Part, PatchKind};
+use crate::registry::Resource;
+use crate::selector::FieldTerm;
+use crate::status::Status;
+use crate::store::Stored;
+
+/// How long a list waits for a resource version that has not been reached.
+const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
+
+/// The verb of a request, as authorization knows it.
+pub(super) fn verb(method: &Method, target: &Target, watching: bool) -> &'static str {
+    match (method, target.name.is_some()) {
+        (&Method::GET | &Method::HEAD, _) if watching => "watch",
+        (&Method::GET | &Method::HEAD, true) => "get",
+        (&Method::GET | &Method::HEAD, false) => "list",
+        (&Method::POST, _) => "create",
+        (&Method::PUT, _) => "update",
+        (&Method::PATCH, _) => "patch",
+        (&Method::DELETE, true) => "delete",
+        (&Method::DELETE, false) => "deletecollection",
+        _ => "unknown",
+    }
+}
+
+pub(super) async fn answer(asked: &Asked<'_>, target: &Target) -> Answer {
+    let registry = asked.core.registry();
+    let Some(resource) = registry.find(&target.group, &target.version, &target.plural) else {
+        let known = registry.group_version(&target.group, &target.version).is_some();
+        return if known { Err(Status::no_resource()) } else { super::page_not_found() };
+    };
+    if !resource.namespaced && !target.namespace.is_empty() {
+        return Err(Status::no_resource());
+    }
+    let mut call = Call::new(asked.core, resource, &target.namespace);
+    let answer = match (&target.name, target.subresource.as_deref()) {
+        (None, _) => collection(asked, &mut call).await,
+        (Some(name), _) if resource.namespaced && target.namespace.is_empty() => {
+            tracing::debug!(name, "an object of a namespaced kind was asked for without a namespace");
+            Err(Status::no_resource())
+        }
+        (Some(name), None) => item(asked, &mut call, name),
+        (Some(name), Some("status")) if resource.traits.status => {
+            call.part = Part::Status;
+            item(asked, &mut call, name)
+        }
+        (Some(name), Some(subresource)) => part(asked, &mut call, name, subresource),
+    };
+    answer.map(|response| with_warnings(response, &call))
+}
+
+fn with_warnings(mut response: Response<Body>, call: &Call<'_>) -> Response<Body> {
+    const WARNING: HeaderName = HeaderName::from_static("warning");
+    for sentence in call.warnings() {
+        let quoted = sentence.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}
+
+async fn collection(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
+    if call.resource.traits.review {
+        return if asked.method == Method::POST { review::answer(asked, call) } else { Err(Status::method_not_allowed()) };
+    }
+    match asked.method {
+        Method::GET | Method::HEAD if asked.query.flag("watch")? => watch(asked, call, None),
+        Method::GET | Method::HEAD => list(asked, call).await,
+        Method::POST => create(asked, call),
+        Method::DELETE => delete_collection(asked, call),
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+fn item(asked: &Asked<'_>, call: &mut Call<'_>, name: &str) -> Answer {
+    match asked.method {
+        Method::GET | Method::HEAD if asked.query.flag("watch")? => watch(asked, call, Some(name)),
+        Method::GET | Method::HEAD => shown(asked, call, StatusCode::OK, &operation::get(call, name)?),
+        Method::PUT => {
+            call.options = asked.query.write_options(asked.agent())?;
+            let value = decode::object(asked.headers, &asked.body)?;
+            written(asked, call, &operation::update(call, name, value)?)
+        }
+        Method::PATCH => {
+            let (kind, patch) = decode::patch(asked.headers, &asked.body, call.resource.is_custom())?;
+            call.options = asked.query.write_options(asked.agent())?;
+            if kind == PatchKind::Apply {
+                call.options.manager = asked.query.text("fieldManager").to_owned();
+            } else if call.options.force {
+                let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
+                return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
+            }
+            written(asked, call, &operation::patch(call, name, kind, patch)?)
+        }
+        Method::DELETE if call.part == Part::Whole => {
+            let options = delete_options(asked, call)?;
+            deleted(asked, call, &operation::delete(call, name, &options)?)
+        }
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+fn part(asked: &Asked<'_>, call: &mut Call<'_>, name: &str, subresource: &str) -> Answer {
+    call.options = asked.query.write_options(asked.agent())?;
+    let body = || decode::object(asked.headers, &asked.body);
+    match (subresource, &asked.method) {
+        ("scale", method) if call.resource.traits.scale => scale(asked, call, name, method),
+        ("binding", &Method::POST) if call.resource.is("", "pods") => {
+            operation::bind(call, name, &body()?)?;
+            Ok(reply(StatusCode::CREATED, &success(None)))
+        }
+        ("eviction", &Method::POST) if call.resource.is("", "pods") => {
+            operation::evict(call, name, &body()?)?;
+            Ok(reply(StatusCode::CREATED, &success(None)))
+        }
+        ("finalize", &Method::PUT) if call.resource.is("", "namespaces") => {
+            shown(asked, call, StatusCode::OK, &operation::finalize(call, name, &body()?)?)
+        }
+        ("token", &Method::POST) if call.resource.is("", "serviceaccounts") => {
+            review::token(asked, call, name, body()?)
+        }
+        _ => Err(Status::no_resource()),
+    }
+}
+
+fn scale(asked: &Asked<'_>, call: &Call<'_>, name: &str, method: &Method) -> Answer {
+    let value = match *method {
+        Method::GET => operation::read_scale(call, name)?,
+        Method::PUT => {
+            let wanted = decode::object(asked.headers, &asked.body)?;
+            operation::write_scale(call, name, |_| Ok(wanted))?
+        }
+        Method::PATCH => {
+            let (kind, patch) = decode::patch(asked.headers, &asked.body, false)?;
+            operation::write_scale(call, name, |scale| operation::patched(call, kind, scale, &patch))?
+        }
+        _ => return Err(Status::method_not_allowed()),
+    };
+    Ok(reply(StatusCode::OK, &value))
+}
+
+fn shown(asked: &Asked<'_>, call: &Call<'_>, code: StatusCode, stored: &Arc<Stored>) -> Answer {
+    let presentation = Presentation::negotiate(asked.headers, &asked.query)?;
+    Ok(json_bytes(code, presentation.one(call.resource, stored, asked.core.now(), true)))
+}
+
+fn written(asked: &Asked<'_>, call: &Call<'_>, outcome: &Outcome) -> Answer {
+    let code = match outcome {
+        Outcome::Created(_) => StatusCode::CREATED,
+        Outcome::Updated(_) => StatusCode::OK,
+    };
+    shown(asked, call, code, outcome.stored())
+}
+
+fn create(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
+    if call.resource.namespaced && call.namespace.is_empty() {
+        return Err(Status::method_not_allowed());
+    }
+    call.options = asked.query.write_options(asked.agent())?;
+    let value = decode::object(asked.headers, &asked.body)?;
+    let stored = operation::create(call, value)?;
+    shown(asked, call, StatusCode::CREATED, &stored)
+}
+
+async fn list(asked: &Asked<'_>, call: &Call<'_>) -> Answer {
+    if asked.query.flag("sendInitialEvents")? {
+        let detail = "sendInitialEvents is forbidden for list";
+        return Err(list_options_invalid(FieldError::forbidden("sendInitialEvents", detail)));
+    }
+    let presentation = Presentation::negotiate(asked.headers, &asked.query)?;
+    let query = asked.query.list(call.resource)?;
+    let page = match operation::list(call, &query) {
+        Err(early) if early.code == 504 => {
+            tokio::time::sleep(WAIT_FOR_REVISION).await;
+            operation::list(call, &query)?
+        }
+        result => result?,
+    };
+    let selected = !query.selector.is_empty();
+    Ok(json_bytes(StatusCode::OK, presentation.list(call.resource, &page, asked.core.now(), selected)))
+}
+
+fn list_options_invalid(error: FieldError) -> Status {
+    Status::invalid("meta.k8s.io", "ListOptions", "", &[error])
+}
+
+fn watch(asked: &Asked<'_>, call: &Call<'_>, name: Option<&str>) -> Answer {
+    let query = watch_query(asked, call, name)?;
+    let presentation = Presentation::negotiate(asked.headers, &asked.query)?;
+    let resource: Arc<Resource> = call.resource.clone();
+    let stream = watch::stream(asked.core.clone(), resource, query, presentation);
+    let mut response = Response::new(Body::stream(stream));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+fn watch_query(asked: &Asked<'_>, call: &Call<'_>, name: Option<&str>) -> Result<WatchQuery, Status> {
+    let mut selector = asked.query.selector(call.resource)?;
+    if let Some(name) = name {
+        let term = FieldTerm { path: "metadata.name".into(), value: name.into(), negated: false };
+        selector.fields.push(term);
+    }
+    let revision = operation::parse_revision(asked.query.text("resourceVersion"))?;
+    let initial_events = asked.query.flag("sendInitialEvents")?;
+    let bookmarks = asked.query.flag("allowWatchBookmarks")?;
+    let matching = asked.query.text("resourceVersionMatch");
+    if initial_events && matching != "NotOlderThan" {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        return Err(list_options_invalid(FieldError::forbidden("resourceVersionMatch", detail)));
+    }
+    if !initial_events && !matching.is_empty() {
+        let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        return Err(list_options_invalid(FieldError::forbidden("resourceVersionMatch", detail)));
+    }
+    Ok(WatchQuery {
+        namespace: call.namespace.to_owned(),
+        selector,
+        revision,
+        bookmarks,
+        initial_events,
+        timeout: timeout(asked)?,
+    })
+}
+
+/// As long as the client says, or half an hour to an hour, so that not all come back at once.
+fn timeout(asked: &Asked<'_>) -> Result<Duration, Status> {
+    let seconds = asked.query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
+    let seconds = seconds.filter(|seconds| *seconds > 0);
+    Ok(Duration::from_secs(seconds.unwrap_or_else(|| 1800 + asked.core.entropy.below(1800)).min(86_400)))
+}
+
+fn delete_options(asked: &Asked<'_>, call: &mut Call<'_>) -> Result<DeleteOptions, Status> {
+    let mut body = decode::optional(asked.headers, &asked.body)?;
+    for field in ["propagationPolicy", "gracePeriodSeconds"] {
+        let asked = asked.query.text(field);
+        if !asked.is_empty() {
+            let value = asked.parse::<i64>().map_or_else(|_| Value::from(asked), Value::from);
+            object::fields(&mut body).insert(field.into(), value);
+        }
+    }
+    let in_body = body.get("dryRun").and_then(Value::as_array).is_some_and(|list| list.iter().any(|v| v == "All"));
+    call.options.dry_run = in_body || asked.query.dry_run()?;
+    DeleteOptions::parse(&body)
+}
+
+fn deleted(asked: &Asked<'_>, call: &Call<'_>, deleted: &Deleted) -> Answer {
+    match deleted {
+        Deleted::Gone(stored) if !call.resource.traits.delete_returns_object => {
+            Ok(reply(StatusCode::OK, &success(Some((call.resource, &stored.value)))))
+        }
+        Deleted::Gone(stored) | Deleted::Pending(stored) => shown(asked, call, StatusCode::OK, stored),
+    }
+}
+
+fn success(about: Option<(&Resource, &Value)>) -> Value {
+    let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    if let Some((resource, value)) = about {
+        status["details"] =
+            json!({"name": object::name(value), "kind": resource.plural, "uid": object::uid(value)});
+        if !resource.group.is_empty() {
+            status["details"]["group"] = resource.group.as_str().into();
+        }
+    } else {
+        status["code"] = 201.into();
+    }
+    status
+}
+
+fn delete_collection(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
+    let options = delete_options(asked, call)?;
+    let query = ListQuery { limit: 0, continue_token: None, ..asked.query.list(call.resource)? };
+    let gone = operation::delete_collection(call, &query, &options)?;
+    let page = crate::store::Page::cut(asked.core.store.revision(), gone, 0);
+    let bytes: Bytes = Presentation::Object.list(call.resource, &page, asked.core.now(), true);
+    Ok(json_bytes(StatusCode::OK, bytes))
+}

@@ -1,0 +1,154 @@
+//! What is wrong with an object, field by field, in the words a Kubernetes API server uses.
+//!
+//! Clients parse these: `kubectl` prints the causes, controllers branch on the cause's reason.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// One thing that is wrong, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldError {
+    /// A path such as `spec.ports[0].name` or `metadata.labels`.
+    pub field: String,
+    pub problem: Problem,
+    /// A sentence for people; may be empty.
+    pub detail: String,
+}
+
+/// The kind of mistake, with the offending value where the API shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    Required,
+    Invalid(Value),
+    /// A value that is not among the supported ones; the detail lists them.
+    NotSupported(Value),
+    Duplicate(Value),
+    NotFound(Value),
+    Forbidden,
+    TooLong(usize),
+    TooMany { actual: usize, most: usize },
+    TypeInvalid(Value),
+    Internal,
+}
+
+impl FieldError {
+    pub fn new(field: impl Into<String>, problem: Problem, detail: impl Into<String>) -> Self {
+        Self { field: field.into(), problem, detail: detail.into() }
+    }
+
+    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(field, Problem::Required, detail)
+    }
+
+    pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(field, Problem::Invalid(value.into()), detail)
+    }
+
+    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(field, Problem::Forbidden, detail)
+    }
+
+    pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(field, Problem::Duplicate(value.into()), "")
+    }
+
+    /// `value` is none of `supported`; lists them sorted and quoted, as the API server does.
+    pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> Self {
+        let mut names: Vec<String> = supported.iter().map(|name| format!("{name:?}")).collect();
+        names.sort();
+        let detail = format!("supported values: {}", names.join(", "));
+        Self::new(field, Problem::NotSupported(value.into()), detail)
+    }
+
+    /// The machine-readable reason in `status.details.causes[].reason`.
+    pub fn reason(&self) -> &'static str {
+        match self.problem {
+            Problem::Required => "FieldValueRequired",
+            Problem::Invalid(_) => "FieldValueInvalid",
+            Problem::NotSupported(_) => "FieldValueNotSupported",
+            Problem::Duplicate(_) => "FieldValueDuplicate",
+            Problem::NotFound(_) => "FieldValueNotFound",
+            Problem::Forbidden => "FieldValueForbidden",
+            Problem::TooLong(_) => "FieldValueTooLong",
+            Problem::TooMany { .. } => "FieldValueTooMany",
+            Problem::TypeInvalid(_) => "FieldValueTypeInvalid",
+            Problem::Internal => "InternalError",
+        }
+    }
+
+    /// The message without the field, as it stands in a cause.
+    pub fn message(&self) -> String {
+        let head = match &self.problem {
+            Problem::Required => "Required value".to_owned(),
+            Problem::Invalid(value) => format!("Invalid value: {}", shown(value)),
+            Problem::NotSupported(value) => format!("Unsupported value: {}", shown(value)),
+            Problem::Duplicate(value) => format!("Duplicate value: {}", shown(value)),
+            Problem::NotFound(value) => format!("Not found: {}", shown(value)),
+            Problem::Forbidden => "Forbidden".to_owned(),
+            Problem::TooLong(most) => {
+                return format!("Too long: may not be more than {most} bytes");
+            }
+            Problem::TooMany { actual, most } => {
+                return format!("Too many: {actual}: must have at most {most} items");
+            }
+            Problem::TypeInvalid(value) => format!("Invalid value: {}", shown(value)),
+            Problem::Internal => "Internal error".to_owned(),
+        };
+        if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
+    }
+
+    /// This error as an element of `status.details.causes`.
+    pub fn cause(&self) -> Value {
+        json!({"reason": self.reason(), "message": self.message(), "field": self.field})
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() {
+            return out.write_str(&self.message());
+        }
+        write!(out, "{}: {}", self.field, self.message())
+    }
+}
+
+/// Several errors in one sentence: alone as it is, otherwise in brackets.
+pub fn summary(errors: &[FieldError]) -> String {
+    match errors {
+        [only] => only.to_string(),
+        many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        Value::Null => "\"null\"".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_read_as_the_api_server_writes_them() {
+        let cases = [
+            (FieldError::required("spec.ports", ""), "spec.ports: Required value"),
+            (
+                FieldError::invalid("spec.ports[0].port", 0, "must be between 1 and 65535, inclusive"),
+                "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+            ),
+            (
+                FieldError::not_supported("spec.type", "X", &["NodePort", "ClusterIP"]),
+                r#"spec.type: Unsupported value: "X": supported values: "ClusterIP", "NodePort""#,
+            ),
+            (FieldError::duplicate("spec.ports[1].name", "a"), r#"spec.ports[1].name: Duplicate value: "a""#),
+        ];
+        for (error, text) in cases {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The steps every write goes through, and which rules apply to which kind.
+//!
+//! Decode (what is this, are there fields nobody knows) → prepare (defaults, linked fields) → validate → allocate →
+//! record who owns what. Each step is the same for all kinds; where a kind has rules of its own, they are found here and
+//! nowhere else.
+
+use serde_json::Value;
+
+use super::{Call, FieldValidation, Part, definition};
+use crate::clock::stamp;
+use crate::core::ClusterWriter;
+use crate::event_view;
+use crate::invalid::{FieldError, Problem};
+use crate::object;
+use crate::patch::apply::{self, Pending};
+use crate::registry::{Resource, Source, View};
+use crate::rules::names::NameRule;
+use crate::rules::{
+    config_map, endpoint_slice, lease, metadata, namespace, node, pod, rbac, secret, service, workloads,
+};
+use crate::schema;
+use crate::status::Status;
+use crate::types;
+
+/// How the owners of fields are found when the object is final.
+pub(super) enum Ownership {
+    /// Whatever changed belongs to the writer.
+    Update,
+    /// A server-side apply has worked it out.
+    Apply(Pending),
+}
+
+/// Checks that the body is about this resource and this object, and brings it into its stored version.
+pub(super) fn identify(call: &Call<'_>, value: &mut Value, name: Option<&str>) -> Result<(), Status> {
+    if !value.is_object() {
+        return Err(Status::bad_request("the object provided is unrecognized (must be an object)"));
+    }
+    check_kind(call.resource, value)?;
+    if let Some(expected) = name {
+        check_name(value, expected)?;
+    }
+    let namespace = object::namespace(value);
+    if !namespace.is_empty() && call.resource.namespaced && namespace != call.namespace {
+        return Err(Status::bad_request(format!(
+            "the namespace of the provided object does not match the namespace sent on the request \
+             ({namespace} != {})",
+            call.namespace
+        )));
+    }
+    Ok(())
+}
+
+fn check_kind(resource: &Resource, value: &mut Value) -> Result<(), Status> {
+    let (expected_version, expected_kind) = (resource.api_version(), resource.kind.as_str());
+    let version = object::text(value, &["apiVersion"]).unwrap_or_default().to_owned();
+    let kind = object::text(value, &["kind"]).unwrap_or_default().to_owned();
+    if resource.is_custom() && kind.is_empty() {
+        return Err(Status::bad_request(format!("Object 'Kind' is missing in '{value}'")));
+    }
+    if resource.is_custom() && version.is_empty() {
+        return Err(Status::bad_request(format!("Object 'apiVersion' is missing in '{value}'")));
+    }
+    if !version.is_empty() && version != expected_version {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected_version})"
+        )));
+    }
+    if !kind.is_empty() && kind != expected_kind {
+        return Err(Status::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {expected_kind}: converting ({kind}) to \
+             ({expected_kind}): unknown conversion",
+            resource.version
+        )));
+    }
+    let fields = object::fields(value);
+    fields.insert("apiVersion".into(), expected_version.into());
+    fields.insert("kind".into(), expected_kind.into());
+    Ok(())
+}
+
+fn check_name(value: &mut Value, expected: &str) -> Result<(), Status> {
+    match object::name(value) {
+        "" => {
+            object::metadata(value).insert("name".into(), expected.into());
+            Ok(())
+        }
+        same if same == expected => Ok(()),
+        other => Err(Status::bad_request(format!(
+            "the name of the object ({other}) does not match the name on the URL ({expected})"
+        ))),
+    }
+}
+
+/// Looks at every field as a decoder would: unknown ones are dropped and, where asked for, reported; wrong types refuse.
+pub(super) fn decode(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
+    let resource = call.resource;
+    let cannot = |why: String| {
+        let Resource { kind, version, .. } = &**resource;
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
+    let unknown = match &resource.source {
+        Source::Builtin(Some(ty)) => {
+            let decoded = types::check(*ty, value);
+            if let Some(error) = decoded.error {
+                return Err(cannot(error));
+            }
+            types::normalize(*ty, value);
+            decoded.unknown
+        }
+        Source::Builtin(None) => Vec::new(),
+        Source::Custom { .. } => decode_custom(resource, value).map_err(cannot)?,
+    };
+    report_unknown(call, &unknown).map_err(cannot)?;
+    to_stored(resource, value);
+    Ok(())
+}
+
+/// Metadata of custom resources is typed like everybody's; the rest follows the definition's schema.
+fn decode_custom(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
+    let mut unknown = Vec::new();
+    if let Some(ty) = types::find("v1", "PartialObjectMetadata") {
+        let mut head = serde_json::json!({"metadata": value.get("metadata").cloned().unwrap_or_default()});
+        let decoded = types::check(ty, &mut head);
+        if let Some(error) = decoded.error {
+            return Err(error);
+        }
+        unknown.extend(decoded.unknown);
+        types::normalize(ty, &mut head);
+        object::fields(value).insert("metadata".into(), head["metadata"].take());
+    }
+    if let Some(schema) = resource.custom_version().and_then(|version| version.schema.as_ref()) {
+        unknown.extend(schema.prune(value));
+        schema.default(value);
+    }
+    Ok(unknown)
+}
+
+fn report_unknown(call: &Call<'_>, unknown: &[String]) -> Result<(), String> {
+    let sentences = unknown.iter().map(|path| format!("unknown field {path:?}"));
+    match call.options.validation {
+        FieldValidation::Strict if !unknown.is_empty() => {
+            Err(format!("strict decoding error: {}", sentences.collect::<Vec<_>>().join(", ")))
+        }
+        FieldValidation::Warn => {
+            sentences.for_each(|sentence| call.warn(sentence));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// From the version of the request to the one that is stored.
+fn to_stored(resource: &Resource, value: &mut Value) {
+    match resource.view {
+        View::Stored => {}
+        View::Renamed => {
+            object::fields(value).insert("apiVersion".into(), resource.stored_api_version.as_str().into());
+        }
+        View::Events => event_view::to_core(value),
+    }
+}
+
+/// From the stored version to the one of the request.
+pub(crate) fn present(resource: &Resource, stored: &Value) -> Value {
+    let mut value = stored.clone();
+    match resource.view {
+        View::Stored => {}
+        View::Renamed => {
+            object::fields(&mut value).insert("apiVersion".into(), resource.api_version().into());
+        }
+        View::Events => event_view::from_core(&mut value),
+    }
+    if resource.is("", "services") {
+        service::on_read(&mut value);
+    }
+    value
+}
+
+/// Fills in what a client may leave out of a new object.
+pub(super) fn prepare_create(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
+    default(call, value);
+    match (call.resource.group.as_str(), call.resource.kind.as_str()) {
+        ("", "Service") => service::prepare_create(value, &call.core.features, &call.core.network)
+            .map_err(|errors| invalid(call, value, &errors))?,
+        ("", "Namespace") => namespace::prepare_create(value),
+        ("", "Pod") => pod::prepare_create(value),
+        ("apps" | "batch", kind) => workloads::prepare_create(kind, value),
+        ("discovery.k8s.io", "EndpointSlice") => endpoint_slice::prepare(value),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition::establish(call, value),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Settles the fields of an object that depend on what is stored.
+pub(super) fn prepare_update(call: &Call<'_>, old: &Value, value: &mut Value) -> Result<(), Status> {
+    default(call, value);
+    let whole = call.part == Part::Whole;
+    match (call.resource.group.as_str(), call.resource.kind.as_str()) {
+        ("", "Service") if !whole => service::prepare_status(old, value),
+        ("", "Service") => service::prepare_update(old, value, &call.core.features, &call.core.network)
+            .map_err(|errors| invalid(call, value, &errors))?,
+        ("", "Namespace") if whole => namespace::prepare_update(old, value),
+        ("", "Pod") if whole => pod::prepare_update(old, value),
+        ("apps" | "batch", _) if whole => workloads::prepare_update(old, value),
+        ("discovery.k8s.io", "EndpointSlice") => endpoint_slice::prepare(value),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") if whole => definition::establish(call, value),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn default(call: &Call<'_>, value: &mut Value) {
+    match (call.resource.group.as_str(), call.resource.kind.as_str()) {
+        ("", "Service") => service::default(value, &call.core.features),
+        ("", "Namespace") => namespace::default(value),
+        ("", "Pod") => pod::default(value),
+        ("", "Secret") => secret::default(value),
+        ("", "Node") => node::default(value),
+        ("apps" | "batch", kind) => workloads::default(kind, value),
+        ("discovery.k8s.io", "EndpointSlice") => endpoint_slice::default(value),
+        ("rbac.authorization.k8s.io", _) => rbac::default(value),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => schema::complete(value),
+        _ => {}
+    }
+}
+
+/// Refuses an object with everything that is wrong with it.
+pub(super) fn validate(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Result<(), Status> {
+    let resource = call.resource;
+    let mut errors = metadata::metadata(new, NameRule::of(&resource.group, &resource.kind));
+    errors.extend(old.and_then(|old| metadata::new_finalizers(new, old)));
+    errors.extend(match &resource.source {
+        Source::Custom { .. } => custom_errors(resource, new, old),
+        Source::Builtin(_) => builtin_errors(call, new, old),
+    });
+    if errors.is_empty() { Ok(()) } else { Err(invalid(call, new, &errors)) }
+}
+
+fn custom_errors(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let schema = resource.custom_version().and_then(|version| version.schema.as_ref());
+    schema.map(|schema| schema.validate(new, old)).unwrap_or_default()
+}
+
+fn builtin_errors(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let whole = call.part == Part::Whole;
+    match (call.resource.group.as_str(), call.resource.kind.as_str()) {
+        ("", "Service") if !whole => old.map(|old| service::validate_status(new, old)).unwrap_or_default(),
+        _ if !whole => Vec::new(),
+        ("", "Service") => service::validate(new, old),
+        ("", "Pod") => pod::validate(new, old),
+        ("", "ConfigMap") => config_map::validate(new, old),
+        ("", "Secret") => secret::validate(new, old),
+        ("", "Node") => node::validate(new, old),
+        ("apps" | "batch", kind) => workloads::validate(kind, new, old),
+        ("discovery.k8s.io", "EndpointSlice") => endpoint_slice::validate(new, old),
+        ("coordination.k8s.io", "Lease") => lease::validate(new),
+        ("rbac.authorization.k8s.io", kind) => rbac::validate(kind, new, old),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            schema::Definition::parse(new).err().unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn invalid(call: &Call<'_>, value: &Value, errors: &[FieldError]) -> Status {
+    if let [FieldError { problem: Problem::Internal, detail, .. }] = errors {
+        return Status::internal(format!("Internal error occurred: {detail}"));
+    }
+    Status::invalid(&call.resource.group, &call.resource.kind, object::name(value), errors)
+}
+
+/// Takes the addresses and ports a Service needs; a dry run only looks whether they are there.
+pub(super) fn allocate(
+    call: &Call<'_>,
+    writer: &mut ClusterWriter<'_>,
+    old: Option<&Value>,
+    new: &mut Value,
+) -> Result<(), Status> {
+    if !call.resource.is("", "services") || call.part != Part::Whole {
+        return Ok(());
+    }
+    let mut pick = |bound| call.core.entropy.below(bound);
+    let taken = if call.options.dry_run {
+        service::allocate(&mut writer.extra.clone(), old, new, &mut pick)
+    } else {
+        service::allocate(&mut writer.extra, old, new, &mut pick)
+    };
+    taken.map_err(|errors| invalid(call, new, &errors))
+}
+
+/// Gives back what a removed object held.
+pub(super) fn release(call: &Call<'_>, writer: &mut ClusterWriter<'_>, value: &Value) {
+    if call.resource.is("", "services") {
+        service::release(&mut writer.extra, value);
+    }
+}
+
+pub(super) fn may_delete(call: &Call<'_>, name: &str) -> Result<(), Status> {
+    if call.resource.is("", "namespaces") && !namespace::is_deletable(name) {
+        return Err(Status::forbidden(call.resource.subject(name), namespace::NOT_DELETABLE));
+    }
+    Ok(())
+}
+
+/// Writes down who owns which field.
+pub(super) fn record_owners(call: &Call<'_>, ownership: Ownership, old: Option<&Value>, new: &mut Value) {
+    let now = stamp(call.core.now());
+    let api_version = call.resource.api_version();
+    let author = author(call, &api_version, &now);
+    let shape = &call.resource.shape;
+    match ownership {
+        Ownership::Update => apply::update(old.or(call.resource.empty.as_ref()), new, shape, &author),
+        Ownership::Apply(pending) => pending.finish(old, new, shape, &author),
+    }
+}
+
+pub(super) fn author<'a>(call: &'a Call<'_>, api_version: &'a str, now: &'a str) -> apply::Writer<'a> {
+    let subresource = (call.part == Part::Status).then_some("status");
+    apply::Writer { manager: &call.options.manager, api_version, subresource, now }
+}

@@ -1,0 +1,153 @@
+//! Patching: read, change, and then the same path as a PUT.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::admission::{self, Ownership};
+use super::{Call, Outcome, Part, create, update};
+use crate::clock::stamp;
+use crate::core::ClusterWriter;
+use crate::invalid::FieldError;
+use crate::object;
+use crate::patch::apply::{self, Rejection};
+use crate::patch::{json, merge, strategic};
+use crate::status::Status;
+use crate::store::Stored;
+
+/// The four formats of a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+/// Applies `patch` to the object `name`.
+pub(crate) fn patch(call: &Call<'_>, name: &str, kind: PatchKind, patch: Value) -> Result<Outcome, Status> {
+    if kind == PatchKind::Apply {
+        return server_side_apply(call, name, patch);
+    }
+    let mut writer = call.core.store.write();
+    let old = writer.get(&call.resource.collection, &call.key(name)).ok_or_else(|| call.not_found(name))?;
+    let mut value = patched(call, kind, admission::present(call.resource, &old.value), &patch)?;
+    admission::identify(call, &mut value, Some(name))?;
+    admission::decode(call, &mut value)?;
+    update::replace(call, &mut writer, &old, value, Ownership::Update)
+}
+
+/// `value` with the patch applied; the formats that need no other knowledge of the object.
+pub(crate) fn patched(call: &Call<'_>, kind: PatchKind, mut value: Value, patch: &Value) -> Result<Value, Status> {
+    match kind {
+        PatchKind::Json => json::apply(&value, patch).map_err(|error| refused_json_patch(&error)),
+        PatchKind::Merge if !patch.is_object() => {
+            Err(Status::bad_request("error decoding patch: json: cannot unmarshal the patch into a map"))
+        }
+        PatchKind::Merge => {
+            merge::apply(&mut value, patch);
+            Ok(value)
+        }
+        PatchKind::Strategic => {
+            strategic::apply(&value, patch, &call.resource.shape).map_err(|error| match error {
+                strategic::Error::Malformed(why) => Status::bad_request(why),
+                strategic::Error::Unusable(why) => Status::unexplained(why),
+            })
+        }
+        PatchKind::Apply => Err(Status::method_not_allowed()),
+    }
+}
+
+fn refused_json_patch(error: &json::Error) -> Status {
+    match error {
+        json::Error::Decode(_) => Status::bad_request(error.to_string()),
+        json::Error::TooMany(_) => Status::new(413, "RequestEntityTooLarge", error.to_string()),
+        json::Error::Apply(why) => {
+            tracing::debug!(why, "a JSON patch was refused");
+            Status::unprocessable(error.to_string())
+        }
+    }
+}
+
+fn server_side_apply(call: &Call<'_>, name: &str, mut applied: Value) -> Result<Outcome, Status> {
+    check_applied(call, &applied)?;
+    admission::identify(call, &mut applied, Some(name))?;
+    let sent = applied.clone();
+    admission::decode(call, &mut applied)?;
+    keep_only_sent(&mut applied, &sent);
+    leave_out_other_parts(call, &mut applied);
+    let mut writer = call.core.store.write();
+    let old = writer.get(&call.resource.collection, &call.key(name));
+    if old.is_none() && call.part != Part::Whole {
+        return Err(call.not_found(name));
+    }
+    apply_in(call, &mut writer, old.as_ref(), &applied)
+}
+
+/// Decoding fills in defaults and empty parts; those the client did not send are not applied by it.
+fn keep_only_sent(applied: &mut Value, sent: &Value) {
+    let (Some(applied), Some(sent)) = (applied.as_object_mut(), sent.as_object()) else { return };
+    applied.retain(|key, value| match sent.get(key) {
+        Some(original) => {
+            keep_only_sent(value, original);
+            true
+        }
+        None => matches!(key.as_str(), "apiVersion" | "kind" | "metadata"),
+    });
+}
+
+/// What this endpoint ignores cannot be owned through it.
+fn leave_out_other_parts(call: &Call<'_>, applied: &mut Value) {
+    if !call.resource.traits.status {
+        return;
+    }
+    let fields = object::fields(applied);
+    match call.part {
+        Part::Whole => {
+            fields.remove("status");
+        }
+        Part::Status => fields.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status")),
+    }
+}
+
+fn apply_in(
+    call: &Call<'_>,
+    writer: &mut ClusterWriter<'_>,
+    old: Option<&Arc<Stored>>,
+    applied: &Value,
+) -> Result<Outcome, Status> {
+    let now = stamp(call.core.now());
+    let api_version = call.resource.api_version();
+    let author = admission::author(call, &api_version, &now);
+    let live = old.map(|stored| &stored.value);
+    let plan = apply::plan(live, applied, &call.resource.shape, &author, call.options.force)
+        .map_err(|rejection| refusal(call, object::name(applied), &rejection))?;
+    let ownership = Ownership::Apply(plan.pending);
+    match old {
+        Some(old) => update::replace(call, writer, old, plan.object, ownership),
+        None => create::create_owned(call, writer, plan.object, ownership),
+    }
+}
+
+fn refusal(call: &Call<'_>, name: &str, rejection: &Rejection) -> Status {
+    match rejection {
+        Rejection::Conflicts(conflicts) => {
+            let subject = call.resource.subject(name);
+            let mut status = Status::conflict(subject, "").with_causes(apply::causes(conflicts));
+            status.message = apply::message(conflicts);
+            status
+        }
+        Rejection::Misshapen(why) => Status::unexplained(why.to_string()),
+    }
+}
+
+fn check_applied(call: &Call<'_>, applied: &Value) -> Result<(), Status> {
+    if call.options.manager.is_empty() {
+        let error = FieldError::required("fieldManager", "is required for apply patch");
+        return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
+    }
+    if object::meta(applied, "managedFields").is_some_and(|managed| !managed.is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! The resources a CustomResourceDefinition brings, one per served version.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Generation, Resource, Source, Traits, View, api_version};
+use crate::patch;
+use crate::schema::Definition;
+use crate::shape::Shape;
+
+/// The resources of a stored definition; one that does not parse brings none (it was refused when written).
+pub(super) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
+    let Ok(definition) = Definition::parse(definition) else { return Vec::new() };
+    let definition = Arc::new(definition);
+    let versions = 0..definition.versions.len();
+    versions
+        .filter(|&place| definition.versions[place].served)
+        .map(|place| Arc::new(resource(&definition, place)))
+        .collect()
+}
+
+fn resource(definition: &Arc<Definition>, place: usize) -> Resource {
+    let version = &definition.versions[place];
+    let stored = definition.versions.iter().find(|version| version.storage).unwrap_or(version);
+    let names = &definition.names;
+    let traits = Traits {
+        status: version.status,
+        scale: version.scale.is_some(),
+        generation: Generation::Content,
+        upsert: false,
+        needs_version: true,
+        delete_returns_object: false,
+        review: false,
+    };
+    Resource {
+        group: definition.group.clone(),
+        version: version.name.clone(),
+        kind: names.kind.clone(),
+        list_kind: names.list_kind.clone(),
+        plural: names.plural.clone(),
+        singular: names.singular.clone(),
+        short_names: names.short_names.clone(),
+        categories: names.categories.clone(),
+        namespaced: definition.namespaced,
+        traits,
+        collection: format!("{}/{}", definition.group, names.plural).into(),
+        shape: version.schema.as_ref().map_or(Shape::Open, |_| patch::schema::shape(&version.raw_schema)),
+        source: Source::Custom { definition: definition.clone(), version: place },
+        empty: None,
+        view: if version.name == stored.name { View::Stored } else { View::Renamed },
+        stored_api_version: api_version(&definition.group, &stored.name),
+    }
+}

@@ -1,0 +1,57 @@
+//! Filling in the defaults of a schema.
+
+use serde_json::{Map, Value};
+
+use super::structural::Schema;
+
+impl Schema {
+    /// Applies defaults. A null where none is allowed counts as absent: the default takes its place, or the field goes.
+    pub(crate) fn default(&self, value: &mut Value) {
+        match value {
+            Value::Object(fields) => self.default_fields(fields),
+            Value::Array(items) => self.default_items(items),
+            _ => {}
+        }
+    }
+
+    fn default_fields(&self, fields: &mut Map<String, Value>) {
+        fields.retain(|name, value| !self.field(name).is_some_and(|schema| schema.drops(value)));
+        for (name, schema) in &self.properties {
+            let Some(default) = &schema.default else { continue };
+            let absent = fields.get(name).is_none_or(|value| schema.refuses(value));
+            if absent {
+                fields.insert(name.clone(), default.clone());
+            }
+        }
+        for (name, value) in fields {
+            let Some(schema) = self.field(name) else { continue };
+            schema.replace_null(value);
+            schema.default(value);
+        }
+    }
+
+    /// Elements keep their place, so a null without a default stays (and is rejected by validation).
+    fn default_items(&self, items: &mut [Value]) {
+        let Some(schema) = &self.items else { return };
+        for item in items {
+            schema.replace_null(item);
+            schema.default(item);
+        }
+    }
+
+    fn replace_null(&self, value: &mut Value) {
+        if let Some(default) = &self.default
+            && self.refuses(value)
+        {
+            *value = default.clone();
+        }
+    }
+
+    fn refuses(&self, value: &Value) -> bool {
+        value.is_null() && !self.nullable
+    }
+
+    fn drops(&self, value: &Value) -> bool {
+        self.refuses(value) && self.default.is_none()
+    }
+}

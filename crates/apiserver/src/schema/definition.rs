@@ -1,0 +1,237 @@
+//! A custom resource as its CustomResourceDefinition describes it.
+//!
+//! [`complete`] fills in what an author may leave out, [`Definition::parse`] turns the object into types or says why it
+//! cannot be registered. A definition that parses can be served: its schemas, rules and paths are compiled.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::jsonpath::JsonPath;
+use super::registration;
+use super::structural::Schema;
+use super::version::compare_versions;
+use crate::invalid::FieldError;
+
+/// A custom resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    pub(crate) group: String,
+    pub(crate) names: Names,
+    pub(crate) namespaced: bool,
+    /// In the order of the definition; see [`Definition::served`] for the order of preference.
+    pub(crate) versions: Vec<Version>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    pub(crate) name: String,
+    pub(crate) served: bool,
+    pub(crate) storage: bool,
+    pub(crate) schema: Option<Arc<Schema>>,
+    /// `openAPIV3Schema` as written, for publishing it.
+    pub(crate) raw_schema: Value,
+    pub(crate) columns: Vec<Column>,
+    /// Whether there is a status subresource.
+    pub(crate) status: bool,
+    pub(crate) scale: Option<ScalePaths>,
+    pub(crate) selectable_fields: Vec<SelectableField>,
+    pub(crate) deprecated: bool,
+    /// What clients of a deprecated version are told.
+    pub(crate) warning: Option<String>,
+}
+
+/// A printer column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) format: String,
+    pub(crate) priority: i32,
+    pub(crate) json_path: JsonPath,
+    pub(crate) description: String,
+}
+
+/// Where the scale subresource finds its numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: JsonPath,
+    pub(crate) status_replicas: JsonPath,
+    pub(crate) label_selector: Option<JsonPath>,
+}
+
+/// A field that field selectors may name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SelectableField {
+    /// As selectors spell it: `spec.color`.
+    pub(crate) name: String,
+    pub(crate) json_path: JsonPath,
+}
+
+impl Definition {
+    /// Reads a CustomResourceDefinition, completed or not. All errors are reported at once.
+    pub(crate) fn parse(crd: &Value) -> Result<Self, Vec<FieldError>> {
+        let mut crd = crd.clone();
+        complete(&mut crd);
+        let errors = registration::check(&crd);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let spec = &crd["spec"];
+        let versions = registration::versions(&crd);
+        Ok(Self {
+            group: text(spec, "group"),
+            names: Names::read(&spec["names"]),
+            namespaced: spec["scope"] == "Namespaced",
+            versions: versions.iter().map(Version::read).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The name of the definition: `plural.group`.
+    pub(crate) fn name(&self) -> String {
+        format!("{}.{}", self.names.plural, self.group)
+    }
+
+    pub(crate) fn version(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|version| version.name == name)
+    }
+
+    pub(crate) fn storage(&self) -> Option<&Version> {
+        self.versions.iter().find(|version| version.storage)
+    }
+
+    /// The served versions, preferred ones first.
+    pub(crate) fn served(&self) -> Vec<&Version> {
+        let mut served: Vec<&Version> = self.versions.iter().filter(|version| version.served).collect();
+        served.sort_by(|a, b| compare_versions(&a.name, &b.name));
+        served
+    }
+}
+
+impl Names {
+    fn read(names: &Value) -> Self {
+        Self {
+            plural: text(names, "plural"),
+            singular: text(names, "singular"),
+            kind: text(names, "kind"),
+            list_kind: text(names, "listKind"),
+            short_names: strings(names, "shortNames"),
+            categories: strings(names, "categories"),
+        }
+    }
+}
+
+impl Version {
+    fn read(place: &registration::Place<'_>) -> Result<Self, Vec<FieldError>> {
+        let raw = place.version;
+        let raw_schema = raw["schema"]["openAPIV3Schema"].clone();
+        let schema = Schema::parse(&raw_schema, &place.schema)?;
+        let deprecated = raw["deprecated"] == true;
+        Ok(Self {
+            name: text(raw, "name"),
+            served: raw["served"] == true,
+            storage: raw["storage"] == true,
+            schema: Some(Arc::new(schema)),
+            raw_schema,
+            columns: list(raw, "additionalPrinterColumns").iter().filter_map(Column::read).collect(),
+            status: raw["subresources"]["status"].is_object(),
+            scale: ScalePaths::read(&raw["subresources"]["scale"]),
+            selectable_fields: list(raw, "selectableFields")
+                .iter()
+                .filter_map(SelectableField::read)
+                .collect(),
+            deprecated,
+            warning: raw["deprecationWarning"].as_str().filter(|_| deprecated).map(str::to_owned),
+        })
+    }
+}
+
+impl Column {
+    fn read(raw: &Value) -> Option<Self> {
+        Some(Self {
+            name: text(raw, "name"),
+            kind: text(raw, "type"),
+            format: text(raw, "format"),
+            priority: raw["priority"]
+                .as_i64()
+                .and_then(|priority| priority.try_into().ok())
+                .unwrap_or_default(),
+            json_path: JsonPath::parse(raw["jsonPath"].as_str()?).ok()?,
+            description: text(raw, "description"),
+        })
+    }
+}
+
+impl ScalePaths {
+    fn read(raw: &Value) -> Option<Self> {
+        let path = |key: &str| JsonPath::parse(raw.get(key)?.as_str()?).ok();
+        Some(Self {
+            spec_replicas: path("specReplicasPath")?,
+            status_replicas: path("statusReplicasPath")?,
+            label_selector: path("labelSelectorPath"),
+        })
+    }
+}
+
+impl SelectableField {
+    fn read(raw: &Value) -> Option<Self> {
+        let json_path = JsonPath::parse(raw["jsonPath"].as_str()?).ok()?;
+        Some(Self { name: json_path.fields()?.join("."), json_path })
+    }
+}
+
+/// Fills in the names and the conversion that an author may leave out, and the stored versions.
+pub(crate) fn complete(crd: &mut Value) {
+    let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
+        complete_names(names);
+    }
+    if spec.get("conversion").is_none_or(Value::is_null) {
+        spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
+    }
+    let storage = spec.get("versions").and_then(Value::as_array).and_then(|versions| {
+        versions.iter().find(|version| version["storage"] == true).map(|version| version["name"].clone())
+    });
+    let stored =
+        crd.pointer("/status/storedVersions").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    if let (Some(storage), false, Some(crd)) = (storage, stored, crd.as_object_mut()) {
+        let status = crd.entry("status").or_insert_with(|| json!({}));
+        if let Some(status) = status.as_object_mut() {
+            status.insert("storedVersions".to_owned(), json!([storage]));
+        }
+    }
+}
+
+fn complete_names(names: &mut Map<String, Value>) {
+    let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if kind.is_empty() {
+        return;
+    }
+    for (key, name) in [("singular", kind.to_lowercase()), ("listKind", format!("{kind}List"))] {
+        if names.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
+            names.insert(key.to_owned(), name.into());
+        }
+    }
+}
+
+fn text(node: &Value, key: &str) -> String {
+    node.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn list<'a>(node: &'a Value, key: &str) -> &'a [Value] {
+    node.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn strings(node: &Value, key: &str) -> Vec<String> {
+    list(node, key).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,62 @@
+//! A certificate authority of the cluster's own, made in about a millisecond and never written to disk.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// Names by which a cluster's API server is known, wherever it listens.
+const NAMES: [&str; 5] =
+    ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+
+/// What went wrong while making certificates.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AuthorityError {
+    #[error("a certificate could not be made")]
+    Certificate(#[from] rcgen::Error),
+    #[error("TLS could not be set up")]
+    Tls(#[from] rustls::Error),
+}
+
+/// The authority: signs the server's certificate, and is what clients trust.
+#[derive(Debug)]
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    pub(crate) fn new(cluster: &str) -> Result<Self, AuthorityError> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name.push(DnType::CommonName, format!("tombolo {cluster}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?;
+        Ok(Self { pem: certificate.pem(), issuer: Issuer::new(params, key) })
+    }
+
+    /// The authority's certificate.
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// TLS for a server at `address`.
+    pub(crate) fn server_config(&self, address: IpAddr) -> Result<ServerConfig, AuthorityError> {
+        let mut params = CertificateParams::new(NAMES.map(str::to_owned))?;
+        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        params.subject_alt_names.extend(loopback.into_iter().chain([address]).map(SanType::IpAddress));
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}

@@ -1,0 +1,255 @@
+//! Everything the cluster remembers: one revision counter, a sorted map and a change log per resource.
+//!
+//! There is one writer at a time: whoever holds the [`Writer`] reads, decides and commits without interference, so
+//! cross-object invariants (names, addresses, ports) need no repair. Readers never wait for a decision, only for the
+//! instant in which a finished change is put into the maps. Objects are immutable and encoded once, when written.
+
+mod log;
+mod page;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+pub(crate) use self::log::{Change, ChangeKind, Cursor};
+pub(crate) use self::page::{Page, Pages, Token};
+use self::log::Log;
+use crate::clock::Clock;
+use crate::object;
+
+/// One version of an object, as stored.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) value: Value,
+    pub(crate) json: Bytes,
+    pub(crate) revision: u64,
+}
+
+impl Stored {
+    /// Stamps the revision into `metadata.resourceVersion` and encodes the object.
+    fn new(mut value: Value, revision: u64) -> Arc<Self> {
+        object::metadata(&mut value).insert("resourceVersion".into(), revision.to_string().into());
+        let json = serde_json::to_vec(&value).expect("a JSON value encodes").into();
+        Arc::new(Self { value, json, revision })
+    }
+}
+
+/// Where an object lives within its collection. Cluster-scoped objects have an empty namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Key {
+    pub(crate) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    pub(crate) fn of(value: &Value) -> Self {
+        Self::new(object::namespace(value), object::name(value))
+    }
+}
+
+/// The objects of one resource and what happened to them lately.
+#[derive(Debug, Default)]
+struct Collection {
+    objects: BTreeMap<Key, Arc<Stored>>,
+    log: Log,
+}
+
+#[derive(Debug)]
+struct State {
+    revision: u64,
+    /// The revision before the first change: every collection's log is complete from here on.
+    origin: u64,
+    collections: BTreeMap<Arc<str>, Collection>,
+}
+
+/// The store of one cluster.
+#[derive(Debug)]
+pub(crate) struct Store<A> {
+    state: RwLock<State>,
+    /// What only a writer may touch; holding it makes one the writer.
+    writer: Mutex<A>,
+    clock: Clock,
+}
+
+impl<A> Store<A> {
+    /// An empty store whose revisions start at `revision`.
+    pub(crate) fn new(revision: u64, clock: Clock, writers_only: A) -> Self {
+        let state = State { revision, origin: revision, collections: BTreeMap::new() };
+        Self { state: RwLock::new(state), writer: Mutex::new(writers_only), clock }
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.state().revision
+    }
+
+    pub(crate) fn get(&self, collection: &str, key: &Key) -> Option<Arc<Stored>> {
+        self.state().collections.get(collection)?.objects.get(key).cloned()
+    }
+
+    /// All objects of a collection in the order of their keys, in one namespace or in all, with the revision they show.
+    pub(crate) fn list(&self, collection: &str, namespace: Option<&str>) -> (u64, Vec<Arc<Stored>>) {
+        let state = self.state();
+        let found = state.collections.get(collection).map(|found| found.range(namespace)).unwrap_or_default();
+        (state.revision, found)
+    }
+
+    /// How many objects a collection holds.
+    pub(crate) fn len(&self, collection: &str) -> usize {
+        self.state().collections.get(collection).map_or(0, |found| found.objects.len())
+    }
+
+    /// A place in the change log of a collection, just after `revision`.
+    pub(crate) fn watch(&self, collection: &Arc<str>, revision: u64) -> Cursor {
+        if let Some(found) = self.state().collections.get(collection) {
+            return found.log.cursor(revision);
+        }
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.collection(collection).log.cursor(revision)
+    }
+
+    /// The changes of a collection after the cursor, oldest first; `None` when some are no longer known.
+    pub(crate) fn changes(&self, collection: &str, after: u64) -> Option<Vec<Arc<Change>>> {
+        self.state().collections.get(collection)?.log.after(after)
+    }
+
+    /// Waits until nobody else writes.
+    pub(crate) fn write(&self) -> Writer<'_, A> {
+        Writer { store: self, extra: self.writer.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+impl State {
+    fn collection(&mut self, name: &Arc<str>) -> &mut Collection {
+        let origin = self.origin;
+        self.collections.entry(name.clone()).or_insert_with(|| Collection::starting(origin))
+    }
+}
+
+impl Collection {
+    fn starting(floor: u64) -> Self {
+        Self { objects: BTreeMap::new(), log: Log::starting(floor) }
+    }
+
+    fn range(&self, namespace: Option<&str>) -> Vec<Arc<Stored>> {
+        let Some(namespace) = namespace else { return self.objects.values().cloned().collect() };
+        let from = Bound::Included(Key::new(namespace, ""));
+        self.objects
+            .range((from, Bound::Unbounded))
+            .take_while(|(key, _)| key.namespace == namespace)
+            .map(|(_, stored)| stored.clone())
+            .collect()
+    }
+}
+
+/// The right to write, held by one at a time.
+pub(crate) struct Writer<'a, A> {
+    store: &'a Store<A>,
+    pub(crate) extra: MutexGuard<'a, A>,
+}
+
+impl<A> Writer<'_, A> {
+    pub(crate) fn get(&self, collection: &str, key: &Key) -> Option<Arc<Stored>> {
+        self.store.get(collection, key)
+    }
+
+    /// Stores a new or changed object under the next revision.
+    pub(crate) fn put(&mut self, collection: &Arc<str>, key: Key, value: Value) -> Arc<Stored> {
+        let revision = self.store.revision() + 1;
+        let stored = Stored::new(value, revision);
+        self.commit(collection, |found| {
+            let previous = found.objects.insert(key, stored.clone());
+            let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+            Change::new(revision, kind, stored.clone(), previous)
+        });
+        stored
+    }
+
+    /// Removes an object and tells watchers its last state, which may differ from the stored one.
+    pub(crate) fn remove(&mut self, collection: &Arc<str>, key: &Key, last: Value) -> Arc<Stored> {
+        let revision = self.store.revision() + 1;
+        let stored = Stored::new(last, revision);
+        self.commit(collection, |found| {
+            let previous = found.objects.remove(key);
+            Change::new(revision, ChangeKind::Deleted, stored.clone(), previous)
+        });
+        stored
+    }
+
+    fn commit(&mut self, collection: &Arc<str>, change: impl FnOnce(&mut Collection) -> Change) {
+        let now = self.store.clock.now();
+        let mut state = self.store.state.write().unwrap_or_else(PoisonError::into_inner);
+        let found = state.collection(collection);
+        let change = change(found);
+        let revision = change.revision;
+        found.log.push(change, now);
+        let bell = found.log.bell();
+        state.revision = revision;
+        // Wake watchers only after the lock is gone, so that none of them finds it taken.
+        drop(state);
+        bell.send_replace(revision);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn store() -> Store<()> {
+        Store::new(100, Clock::wall(), ())
+    }
+
+    fn named(namespace: &str, name: &str) -> Value {
+        json!({"metadata": {"namespace": namespace, "name": name}})
+    }
+
+    #[test]
+    fn every_change_gets_the_next_revision_and_the_object_carries_it() {
+        let store = store();
+        let things: Arc<str> = "things".into();
+        let first = store.write().put(&things, Key::new("a", "x"), named("a", "x"));
+        let second = store.write().put(&things, Key::new("a", "x"), named("a", "x"));
+        assert_eq!((first.revision, second.revision), (101, 102));
+        assert_eq!(second.value["metadata"]["resourceVersion"], "102");
+        assert_eq!(store.revision(), 102);
+    }
+
+    #[test]
+    fn a_list_is_sorted_and_stays_within_its_namespace() {
+        let store = store();
+        let things: Arc<str> = "things".into();
+        for (namespace, name) in [("b", "x"), ("a", "z"), ("a", "y"), ("ab", "w")] {
+            store.write().put(&things, Key::new(namespace, name), named(namespace, name));
+        }
+        let names = |namespace| -> Vec<String> {
+            store.list("things", namespace).1.iter().map(|found| object::name(&found.value).into()).collect()
+        };
+        assert_eq!(names(Some("a")), ["y", "z"]);
+        assert_eq!(names(None), ["y", "z", "w", "x"]);
+    }
+
+    #[test]
+    fn a_removed_object_leaves_a_change_with_its_last_state() {
+        let store = store();
+        let things: Arc<str> = "things".into();
+        let key = Key::new("a", "x");
+        store.write().put(&things, key.clone(), named("a", "x"));
+        store.write().remove(&things, &key, named("a", "x"));
+        let changes = store.changes("things", 100).expect("nothing is lost yet");
+        assert_eq!(changes[1].kind, ChangeKind::Deleted);
+        assert_eq!(changes[1].object.value["metadata"]["resourceVersion"], "102");
+        assert!(store.get("things", &key).is_none());
+    }
+}

@@ -1,0 +1,131 @@
+//! Lists in pages: every page shows what the first one saw.
+//!
+//! The objects of an unfinished list are remembered for a while (they are shared, so this costs a vector of pointers).
+//! When they have been forgotten, the client gets 410 and a token with which it may go on, inconsistently, if it likes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{Key, Stored};
+
+/// How many unfinished lists are remembered.
+const MOST: usize = 128;
+/// For how long.
+const KEEP_FOR: SignedDuration = SignedDuration::from_mins(5);
+
+/// Where the next page starts, and at which revision the list was taken.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Token {
+    /// `None`: start from whatever is there now.
+    pub(crate) revision: Option<u64>,
+    /// The last key of the page before.
+    pub(crate) after: Key,
+}
+
+impl Token {
+    pub(crate) fn encode(&self) -> String {
+        let revision = self.revision.map_or(-1, |revision| revision as i64);
+        let start = format!("{}/{}", self.after.namespace, self.after.name);
+        URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start}).to_string())
+    }
+
+    pub(crate) fn decode(text: &str) -> Option<Self> {
+        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
+        let value: Value = serde_json::from_slice(&bytes).ok()?;
+        if value.get("v")?.as_str()? != "meta.k8s.io/v1" {
+            return None;
+        }
+        let (namespace, name) = value.get("start")?.as_str()?.split_once('/')?;
+        let revision = u64::try_from(value.get("rv")?.as_i64()?).ok();
+        Some(Self { revision, after: Key::new(namespace, name) })
+    }
+}
+
+/// One page of a list.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) revision: u64,
+    pub(crate) items: Vec<Arc<Stored>>,
+    pub(crate) next: Option<Token>,
+    pub(crate) remaining: usize,
+}
+
+impl Page {
+    /// The first `limit` of `items` (0 = all), which must be sorted by key.
+    pub(crate) fn cut(revision: u64, mut items: Vec<Arc<Stored>>, limit: usize) -> Self {
+        let remaining = if limit == 0 { 0 } else { items.len().saturating_sub(limit) };
+        items.truncate(items.len() - remaining);
+        let next = (remaining > 0)
+            .then(|| items.last())
+            .flatten()
+            .map(|last| Token { revision: Some(revision), after: Key::of(&last.value) });
+        Self { revision, items, next, remaining }
+    }
+}
+
+#[derive(Debug)]
+struct Remembered {
+    at: Timestamp,
+    revision: u64,
+    /// What was listed, as the part of the URL that decides it.
+    query: String,
+    items: Arc<Vec<Arc<Stored>>>,
+}
+
+/// The unfinished lists.
+#[derive(Debug, Default)]
+pub(crate) struct Pages(Mutex<VecDeque<Remembered>>);
+
+impl Pages {
+    pub(crate) fn remember(&self, now: Timestamp, revision: u64, query: &str, items: Arc<Vec<Arc<Stored>>>) {
+        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.retain(|list| now.duration_since(list.at) <= KEEP_FOR);
+        if lists.iter().any(|list| list.revision == revision && list.query == query) {
+            return;
+        }
+        lists.push_back(Remembered { at: now, revision, query: query.to_owned(), items });
+        while lists.len() > MOST {
+            lists.pop_front();
+        }
+    }
+
+    /// The objects of a list taken at `revision`, if it is still remembered.
+    pub(crate) fn recall(&self, now: Timestamp, revision: u64, query: &str) -> Option<Arc<Vec<Arc<Stored>>>> {
+        let lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lists
+            .iter()
+            .find(|list| list.revision == revision && list.query == query)
+            .filter(|list| now.duration_since(list.at) <= KEEP_FOR)
+            .map(|list| list.items.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_survives_its_encoding_and_rubbish_is_refused() {
+        let token = Token { revision: Some(7), after: Key::new("a", "b.c") };
+        assert_eq!(Token::decode(&token.encode()), Some(token));
+        for rubbish in ["", "???", "e30", "bm90IGpzb24"] {
+            assert_eq!(Token::decode(rubbish), None, "{rubbish}");
+        }
+    }
+
+    #[test]
+    fn an_unfinished_list_is_forgotten_after_five_minutes() {
+        let pages = Pages::default();
+        let then = Timestamp::from_second(1_000).unwrap();
+        pages.remember(then, 1, "q", Arc::default());
+        let later = |seconds| Timestamp::from_second(1_000 + seconds).unwrap();
+        assert!(pages.recall(later(300), 1, "q").is_some());
+        assert!(pages.recall(later(301), 1, "q").is_none());
+        assert!(pages.recall(later(1), 1, "other").is_none());
+    }
+}

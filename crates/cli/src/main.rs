@@ -1,0 +1,45 @@
+//! `tombolo`: one binary, one subcommand per part.
+
+mod apiserver;
+mod failure;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Joins Kubernetes clusters, so that a Service exported in one is used in all.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+struct Arguments {
+    /// Say more: what led to an error, and debug logs.
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run embedded Kubernetes API servers until Ctrl-C, with a kubeconfig that has a context for each.
+    Apiserver(apiserver::Arguments),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    start_logging(arguments.verbose);
+    let outcome = match arguments.command {
+        Command::Apiserver(command) => apiserver::run(command).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(arguments.verbose),
+    }
+}
+
+/// Logs go to standard error; `RUST_LOG` decides in detail.
+fn start_logging(verbose: bool) {
+    let quiet = if verbose { "debug" } else { "warn" };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

@@ -1,0 +1,57 @@
+//! Developer automation for Tombolo, run as `cargo xtask <command>`.
+//!
+//! One module per command. A command that writes generated files has `--check`, which fails instead when they are stale.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to a person")]
+
+mod crds;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Developer automation for Tombolo.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write the CRD manifests in deploy/crds
+    Crds(crds::Args),
+}
+
+/// What a command ends with; the error is printed with its causes.
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Crds(args) => crds::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(error.as_ref());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn report(error: &dyn std::error::Error) {
+    eprintln!("error: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        eprintln!("  because: {error}");
+        cause = error.source();
+    }
+}
+
+/// The root of the checkout.
+fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
+}
