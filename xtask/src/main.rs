@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to a person")]
 
+mod bench;
 mod crds;
 
 use std::path::Path;
@@ -21,6 +22,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure a part against its targets
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// Write the CRD manifests in deploy/crds
     Crds(crds::Args),
 }
@@ -30,6 +34,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Bench(command) => bench::run(command),
         Command::Crds(args) => crds::run(&args),
     };
     match outcome {

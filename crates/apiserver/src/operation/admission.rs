@@ -150,7 +150,7 @@ fn report_unknown(call: &Call<'_>, unknown: &[String]) -> Result<(), String> {
 }
 
 /// From the version of the request to the one that is stored.
-fn to_stored(resource: &Resource, value: &mut Value) {
+pub(super) fn to_stored(resource: &Resource, value: &mut Value) {
     match resource.view {
         View::Stored => {}
         View::Renamed => {

@@ -12,6 +12,7 @@ use crate::invalid::FieldError;
 use crate::object;
 use crate::patch::apply::{self, Rejection};
 use crate::patch::{json, merge, strategic};
+use crate::registry::{Resource, View};
 use crate::status::Status;
 use crate::store::Stored;
 
@@ -72,9 +73,8 @@ fn refused_json_patch(error: &json::Error) -> Status {
 fn server_side_apply(call: &Call<'_>, name: &str, mut applied: Value) -> Result<Outcome, Status> {
     check_applied(call, &applied)?;
     admission::identify(call, &mut applied, Some(name))?;
-    let sent = applied.clone();
-    admission::decode(call, &mut applied)?;
-    keep_only_sent(&mut applied, &sent);
+    admission::to_stored(call.resource, &mut applied);
+    drop_nulls(&mut applied);
     leave_out_other_parts(call, &mut applied);
     let mut writer = call.core.store.write();
     let old = writer.get(&call.resource.collection, &call.key(name));
@@ -84,16 +84,16 @@ fn server_side_apply(call: &Call<'_>, name: &str, mut applied: Value) -> Result<
     apply_in(call, &mut writer, old.as_ref(), &applied)
 }
 
-/// Decoding fills in defaults and empty parts; those the client did not send are not applied by it.
-fn keep_only_sent(applied: &mut Value, sent: &Value) {
-    let (Some(applied), Some(sent)) = (applied.as_object_mut(), sent.as_object()) else { return };
-    applied.retain(|key, value| match sent.get(key) {
-        Some(original) => {
-            keep_only_sent(value, original);
-            true
+/// A field that is null is a field that is not there.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
         }
-        None => matches!(key.as_str(), "apiVersion" | "kind" | "metadata"),
-    });
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
 }
 
 /// What this endpoint ignores cannot be owned through it.
@@ -122,10 +122,16 @@ fn apply_in(
     let live = old.map(|stored| &stored.value);
     let plan = apply::plan(live, applied, &call.resource.shape, &author, call.options.force)
         .map_err(|rejection| refusal(call, object::name(applied), &rejection))?;
+    // Only the merged object is decoded: what decoding fills in was not applied by anyone.
+    let mut merged = plan.object;
+    if call.resource.view != View::Stored {
+        merged = admission::present(call.resource, &merged);
+    }
+    admission::decode(call, &mut merged)?;
     let ownership = Ownership::Apply(plan.pending);
     match old {
-        Some(old) => update::replace(call, writer, old, plan.object, ownership),
-        None => create::create_owned(call, writer, plan.object, ownership),
+        Some(old) => update::replace(call, writer, old, merged, ownership),
+        None => create::create_owned(call, writer, merged, ownership),
     }
 }
 
@@ -137,7 +143,14 @@ fn refusal(call: &Call<'_>, name: &str, rejection: &Rejection) -> Status {
             status.message = apply::message(conflicts);
             status
         }
-        Rejection::Misshapen(why) => Status::unexplained(why.to_string()),
+        Rejection::Misshapen(why) => {
+            let Resource { group, version, kind, .. } = &**call.resource;
+            Status::unexplained(format!(
+                "failed to create typed patch object ({}/{name}; {}, Kind={kind}): {why}",
+                call.namespace,
+                if group.is_empty() { format!("/{version}") } else { format!("{group}/{version}") },
+            ))
+        }
     }
 }
 

@@ -82,7 +82,8 @@ fn services_show_how_they_are_reached() {
     let port = json!([{"port": 80, "protocol": "TCP"}]);
     let cases = [
         (
-            json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.0.0.5"], "ports": port, "selector": {"b": "2", "a": "1"}}}),
+            json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.0.0.5"], "ports": port,
+                "selector": {"b": "2", "a": "1"}}}),
             "x | ClusterIP | 10.0.0.5 | <none> | 80/TCP | 5m | a=1,b=2",
         ),
         (
@@ -142,9 +143,8 @@ fn pods_show_what_their_containers_do() {
             "0/1 | ExitCode:2 | 0",
         ),
         (
-            pod(
-                json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 137, "signal": 9}}}]}),
-            ),
+            pod(json!({"phase": "Failed", "containerStatuses": [
+                    {"state": {"terminated": {"exitCode": 137, "signal": 9}}}]})),
             "0/1 | Signal:9 | 0",
         ),
         (pod(json!({"phase": "Failed", "reason": "Evicted"})), "0/1 | Evicted | 0"),
@@ -198,7 +198,8 @@ fn sidecars_count_as_containers() {
         "spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "s", "restartPolicy": "Always"}]},
         "status": {
             "phase": "Running",
-            "initContainerStatuses": [{"name": "s", "started": true, "ready": true, "restartCount": 1, "state": {"running": {}}}],
+            "initContainerStatuses": [
+                {"name": "s", "started": true, "ready": true, "restartCount": 1, "state": {"running": {}}}],
             "containerStatuses": [{"name": "a", "ready": true, "restartCount": 2, "state": {"running": {}}}],
         },
     });

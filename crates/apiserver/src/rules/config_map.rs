@@ -42,7 +42,7 @@ pub(super) fn sealed(new: &Value, old: &Value, paths: &[&str]) -> Vec<FieldError
     }
     for path in paths {
         let (new, old) = (field::at(new, path), field::at(old, path));
-        if new != old && !(field::is_empty(new) && field::is_empty(old)) {
+        if !field::is_alike(new, old) {
             wrong.push(FieldError::forbidden(*path, SEALED));
         }
     }

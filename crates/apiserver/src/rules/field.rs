@@ -59,6 +59,22 @@ pub(crate) fn is_empty(value: Option<&Value>) -> bool {
     }
 }
 
+/// Whether two values are the same to a typed server, for which empty members are absent ones.
+///
+/// Recurses as deep as the values are nested, which the server limits when it reads them.
+pub(crate) fn is_alike(left: Option<&Value>, right: Option<&Value>) -> bool {
+    match (left, right) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            a.iter().all(|(key, value)| is_alike(Some(value), b.get(key)))
+                && b.iter().all(|(key, value)| a.contains_key(key) || is_empty(Some(value)))
+        }
+        (Some(Value::Array(a)), Some(Value::Array(b))) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(left, right)| is_alike(Some(left), Some(right)))
+        }
+        _ => left == right || is_empty(left) && is_empty(right),
+    }
+}
+
 /// The object at `path`, created where it is missing; nothing where something else is in the way.
 pub(crate) fn section<'a>(object: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Value>> {
     let found = path
@@ -168,6 +184,21 @@ mod tests {
         fill_absent(&mut object, "optional", "");
         fill_absent(&mut object, "optional", "late");
         assert_eq!(object["optional"], "");
+    }
+
+    #[test]
+    fn empty_members_make_no_difference() {
+        let cases = [
+            (json!({"a": 1}), json!({"a": 1, "b": null, "c": [], "d": ""}), true),
+            (json!({"b": {}, "a": [{"x": 0}]}), json!({"a": [{}]}), true),
+            (json!({"a": 1}), json!({}), false),
+            (json!({}), json!({"a": [1]}), false),
+            (json!([1]), json!([1, null]), false),
+        ];
+        for (left, right, expected) in cases {
+            assert_eq!(is_alike(Some(&left), Some(&right)), expected, "{left} {right}");
+            assert_eq!(is_alike(Some(&right), Some(&left)), expected, "{right} {left}");
+        }
     }
 
     #[test]

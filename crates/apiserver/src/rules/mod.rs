@@ -29,8 +29,8 @@ use crate::invalid::FieldError;
 /// An absent field, `null` and an empty value are the same thing, as they are for a typed server.
 pub(crate) fn unchanged(new: &Value, old: &Value, path: &str) -> Option<FieldError> {
     let (new, old) = (field::at(new, path), field::at(old, path));
-    let same = field::is_empty(new) && field::is_empty(old) || new == old;
-    (!same).then(|| FieldError::invalid(path, new.cloned().unwrap_or_default(), "field is immutable"))
+    (!field::is_alike(new, old))
+        .then(|| FieldError::invalid(path, new.cloned().unwrap_or_default(), "field is immutable"))
 }
 
 /// The error for a whole number below zero, if it is one.

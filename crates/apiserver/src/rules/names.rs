@@ -222,11 +222,9 @@ fn has_ends(text: &str, allowed: impl Fn(u8) -> bool) -> bool {
     ends.into_iter().all(|end| end.is_some_and(&allowed))
 }
 
-/// `text` without its last character.
+/// `text` without its last character, which a dash may hide from judgement; one that is not ASCII stays to be judged.
 fn chop(text: &str) -> &str {
-    let mut characters = text.chars();
-    characters.next_back();
-    characters.as_str()
+    text.strip_suffix(|last: char| last.is_ascii()).unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -262,6 +260,7 @@ mod tests {
         assert!(is_fine(NameRule::PathSegment.check_prefix("..")));
         assert!(!is_fine(NameRule::Subdomain.check_prefix("-")));
         assert!(!is_fine(NameRule::Subdomain.check_prefix("Web-")));
+        assert!(!is_fine(NameRule::Subdomain.check_prefix("é-")));
     }
 
     #[test]

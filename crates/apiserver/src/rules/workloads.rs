@@ -197,13 +197,7 @@ fn strategy_rules(object: &Value) -> Vec<FieldError> {
         }
         "Recreate" => {}
         "RollingUpdate" => {
-            let is_zero = |key: &str| matches!(rolling.and_then(|rolling| rolling.get(key)), Some(value) if *value == 0 || value == "0%");
-            if is_zero("maxUnavailable") && is_zero("maxSurge") {
-                let shown =
-                    rolling.and_then(|rolling| rolling.get("maxUnavailable")).cloned().unwrap_or_default();
-                let path = format!("{path}.rollingUpdate.maxUnavailable");
-                wrong.push(FieldError::invalid(path, shown, "may not be 0 when `maxSurge` is 0"));
-            }
+            wrong.extend(standstill(object));
         }
         _ => {
             let shown = field::at(object, path).cloned().unwrap_or_default();
@@ -218,6 +212,15 @@ fn strategy_rules(object: &Value) -> Vec<FieldError> {
         wrong.push(FieldError::invalid(deadline, shown, "must be greater than minReadySeconds"));
     }
     wrong
+}
+
+/// A rollout that may neither add a pod nor take one away would never get anywhere.
+fn standstill(object: &Value) -> Option<FieldError> {
+    let path = "spec.strategy.rollingUpdate.maxUnavailable";
+    let is_zero = |path: &str| field::at(object, path).is_some_and(|value| *value == 0 || value == "0%");
+    let stands = is_zero(path) && is_zero("spec.strategy.rollingUpdate.maxSurge");
+    let shown = field::at(object, path).cloned().unwrap_or_default();
+    stands.then(|| FieldError::invalid(path, shown, "may not be 0 when `maxSurge` is 0"))
 }
 
 fn cron_job_rules(object: &Value) -> Vec<FieldError> {
@@ -247,7 +250,8 @@ mod tests {
     use super::*;
 
     fn workload(kind: &str, spec: Value) -> Value {
-        let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
+        let containers = json!([{"name": "a", "image": "b"}]);
+        let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": containers}});
         let mut object = json!({"metadata": {"name": "w", "uid": "u-1"}, "spec": {
             "selector": {"matchLabels": {"app": "a"}}, "template": template}});
         for (key, value) in field::members(&json!({ "x": spec }), "x") {

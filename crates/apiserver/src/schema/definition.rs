@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::jsonpath::JsonPath;
 use super::registration;
 use super::structural::Schema;
+use super::structure::{branches, text};
 use super::version::compare_versions;
 use crate::invalid::FieldError;
 
@@ -83,17 +84,14 @@ impl Definition {
     pub(crate) fn parse(crd: &Value) -> Result<Self, Vec<FieldError>> {
         let mut crd = crd.clone();
         complete(&mut crd);
-        let errors = registration::check(&crd);
-        if !errors.is_empty() {
-            return Err(errors);
-        }
+        let schemas = registration::check(&crd)?;
         let spec = &crd["spec"];
-        let versions = registration::versions(&crd);
+        let versions = branches(spec, "versions").iter().zip(schemas);
         Ok(Self {
-            group: text(spec, "group"),
+            group: text(spec, "group").to_owned(),
             names: Names::read(&spec["names"]),
             namespaced: spec["scope"] == "Namespaced",
-            versions: versions.iter().map(Version::read).collect::<Result<_, _>>()?,
+            versions: versions.map(|(raw, schema)| Version::read(raw, schema)).collect(),
         })
     }
 
@@ -121,10 +119,10 @@ impl Definition {
 impl Names {
     fn read(names: &Value) -> Self {
         Self {
-            plural: text(names, "plural"),
-            singular: text(names, "singular"),
-            kind: text(names, "kind"),
-            list_kind: text(names, "listKind"),
+            plural: text(names, "plural").to_owned(),
+            singular: text(names, "singular").to_owned(),
+            kind: text(names, "kind").to_owned(),
+            list_kind: text(names, "listKind").to_owned(),
             short_names: strings(names, "shortNames"),
             categories: strings(names, "categories"),
         }
@@ -132,42 +130,39 @@ impl Names {
 }
 
 impl Version {
-    fn read(place: &registration::Place<'_>) -> Result<Self, Vec<FieldError>> {
-        let raw = place.version;
-        let raw_schema = raw["schema"]["openAPIV3Schema"].clone();
-        let schema = Schema::parse(&raw_schema, &place.schema)?;
+    fn read(raw: &Value, schema: Arc<Schema>) -> Self {
         let deprecated = raw["deprecated"] == true;
-        Ok(Self {
-            name: text(raw, "name"),
+        Self {
+            name: text(raw, "name").to_owned(),
             served: raw["served"] == true,
             storage: raw["storage"] == true,
-            schema: Some(Arc::new(schema)),
-            raw_schema,
-            columns: list(raw, "additionalPrinterColumns").iter().filter_map(Column::read).collect(),
+            schema: Some(schema),
+            raw_schema: raw["schema"]["openAPIV3Schema"].clone(),
+            columns: branches(raw, "additionalPrinterColumns").iter().filter_map(Column::read).collect(),
             status: raw["subresources"]["status"].is_object(),
             scale: ScalePaths::read(&raw["subresources"]["scale"]),
-            selectable_fields: list(raw, "selectableFields")
+            selectable_fields: branches(raw, "selectableFields")
                 .iter()
                 .filter_map(SelectableField::read)
                 .collect(),
             deprecated,
             warning: raw["deprecationWarning"].as_str().filter(|_| deprecated).map(str::to_owned),
-        })
+        }
     }
 }
 
 impl Column {
     fn read(raw: &Value) -> Option<Self> {
         Some(Self {
-            name: text(raw, "name"),
-            kind: text(raw, "type"),
-            format: text(raw, "format"),
+            name: text(raw, "name").to_owned(),
+            kind: text(raw, "type").to_owned(),
+            format: text(raw, "format").to_owned(),
             priority: raw["priority"]
                 .as_i64()
                 .and_then(|priority| priority.try_into().ok())
                 .unwrap_or_default(),
             json_path: JsonPath::parse(raw["jsonPath"].as_str()?).ok()?,
-            description: text(raw, "description"),
+            description: text(raw, "description").to_owned(),
         })
     }
 }
@@ -224,14 +219,6 @@ fn complete_names(names: &mut Map<String, Value>) {
     }
 }
 
-fn text(node: &Value, key: &str) -> String {
-    node.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn list<'a>(node: &'a Value, key: &str) -> &'a [Value] {
-    node.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
 fn strings(node: &Value, key: &str) -> Vec<String> {
-    list(node, key).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    branches(node, key).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -66,7 +66,8 @@ impl Expressions {
 /// Runs `work` on a thread with a large stack; `None` if it panics or there is no memory for the thread.
 fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().name("cel".to_owned()).stack_size(STACK).spawn_scoped(scope, work).ok()?;
+        let thread =
+            thread::Builder::new().name("cel".to_owned()).stack_size(STACK).spawn_scoped(scope, work).ok()?;
         thread.join().ok()
     })
 }
@@ -148,9 +149,16 @@ mod tests {
 
     #[test]
     fn expressions_of_reasonable_size_are_evaluated() {
-        for (rule, holds) in [("((((((((((self.a == 1))))))))))", true), ("[1, 2].all(x, [3].exists(y, y > x + self.a))", false)] {
+        for (rule, holds) in [
+            ("((((((((((self.a == 1))))))))))", true),
+            ("[1, 2].all(x, [3].exists(y, y > x + self.a))", false),
+        ] {
             let expressions = compile(rule).unwrap();
-            assert_eq!(expressions.evaluate(&json!({"a": 1}), None).map(|found| found.is_empty()), Some(holds), "{rule}");
+            assert_eq!(
+                expressions.evaluate(&json!({"a": 1}), None).map(|found| found.is_empty()),
+                Some(holds),
+                "{rule}"
+            );
         }
     }
 }

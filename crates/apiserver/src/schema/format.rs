@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::names::is_label;
 use super::structural::Type;
 
 #[derive(Clone, Debug)]
@@ -179,14 +180,12 @@ fn is_isbn10(text: &str) -> bool {
         .enumerate()
         .map(|(i, char)| if i == 9 && *char == 'X' { Some(10) } else { char.to_digit(10) })
         .collect();
-    digits.is_some_and(|digits| digits.len() == 10 && weigh(&digits, |i| i + 1) % 11 == 0)
+    digits.is_some_and(|digits| digits.len() == 10 && weigh(&digits, |i| i + 1).is_multiple_of(11))
 }
 
 fn is_isbn13(text: &str) -> bool {
     let digits: Option<Vec<u32>> = without_spacing(text).iter().map(|char| char.to_digit(10)).collect();
-    digits.is_some_and(|digits| {
-        digits.len() == 13 && weigh(&digits, |i| if i % 2 == 0 { 1 } else { 3 }) % 10 == 0
-    })
+    digits.is_some_and(|digits| digits.len() == 13 && weigh(&digits, |i| 1 + i % 2 * 2).is_multiple_of(10))
 }
 
 fn weigh(digits: &[u32], weight: fn(u32) -> u32) -> u32 {
@@ -204,7 +203,7 @@ fn is_credit_card(text: &str) -> bool {
         .filter_map(|char| char.to_digit(10))
         .enumerate()
         .map(|(i, digit)| if i % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 });
-    doubled.sum::<u32>() % 10 == 0
+    doubled.sum::<u32>().is_multiple_of(10)
 }
 
 fn is_hex_color(text: &str) -> bool {
@@ -217,13 +216,7 @@ fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let padding = text.len() - body.len();
     let alphabet = body.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/');
-    alphabet && padding <= 2 && !body.is_empty() && text.len() % 4 == 0
-}
-
-/// A DNS label in lower case, of any length.
-fn is_label(text: &str) -> bool {
-    let inner = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-    inner && !text.is_empty() && !text.starts_with('-') && !text.ends_with('-')
+    alphabet && padding <= 2 && !body.is_empty() && text.len().is_multiple_of(4)
 }
 
 #[cfg(test)]

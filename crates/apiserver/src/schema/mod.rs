@@ -23,6 +23,7 @@ mod registration;
 mod rules;
 mod structural;
 mod structure;
+mod surfaces;
 mod validation;
 mod verdict;
 mod version;

@@ -32,7 +32,8 @@ pub(super) fn dns_subdomain(text: &str) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join(","))
 }
 
-fn is_label(text: &str) -> bool {
+/// Whether `text` is a DNS label in lower case, of any length.
+pub(super) fn is_label(text: &str) -> bool {
     let inner = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     inner && !text.is_empty() && !text.starts_with('-') && !text.ends_with('-')
 }

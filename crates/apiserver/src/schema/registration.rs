@@ -3,48 +3,47 @@
 //! A part that is the same in all versions is reported where the API server keeps it internally, once for the whole
 //! definition (`spec.validation` rather than `spec.versions[0].schema`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::jsonpath::JsonPath;
-use super::keywords::{check_keywords, find_field};
+use super::keywords::check_keywords;
 use super::names::{dns_label, dns_subdomain};
 use super::path;
 use super::structural::Schema;
-use super::structure::{branches, check_structure, flag, kind};
+use super::structure::{branches, check_structure, flag, text};
+use super::surfaces::{check_column, check_scale, check_selectable_fields};
 use crate::invalid::FieldError;
 
 /// A version with the paths under which its parts are reported.
-pub(super) struct Place<'a> {
-    pub(super) version: &'a Value,
-    pub(super) schema: String,
+struct Place<'a> {
+    version: &'a Value,
     at: String,
+    schema: String,
+    /// Whether all versions have the same schema, so that it is compiled only once.
+    shared: bool,
     subresources: String,
     columns: String,
     selectable_fields: String,
-    /// Whether an earlier version has the same parts, which are reported only once.
-    repeated: bool,
 }
 
-pub(super) fn versions(crd: &Value) -> Vec<Place<'_>> {
+fn versions(crd: &Value) -> Vec<Place<'_>> {
     let versions = branches(&crd["spec"], "versions");
     let shared = |key: &str| versions.iter().all(|version| version[key] == versions[0][key]);
-    let place = |shared: bool, at: &str, alone: &str, top: &str| {
-        if shared { format!("spec.{top}") } else { format!("{at}.{alone}") }
+    let place = |key: &str, at: &str, alone: &str, top: &str| {
+        if shared(key) { format!("spec.{top}") } else { format!("{at}.{alone}") }
     };
-    let (schemas, subresources) = (shared("schema"), shared("subresources"));
-    let (columns, selectable) = (shared("additionalPrinterColumns"), shared("selectableFields"));
-    let whole = schemas && subresources && columns && selectable;
+    let same = |key: &str, at: &str| place(key, at, key, key);
     let places = versions.iter().enumerate().map(|(i, version)| {
         let at = path::index("spec.versions", i);
         Place {
             version,
-            schema: place(schemas, &at, "schema.openAPIV3Schema", "validation.openAPIV3Schema"),
-            subresources: place(subresources, &at, "subresources", "subresources"),
-            columns: place(columns, &at, "additionalPrinterColumns", "additionalPrinterColumns"),
-            selectable_fields: place(selectable, &at, "selectableFields", "selectableFields"),
-            repeated: whole && i > 0,
+            schema: place("schema", &at, "schema.openAPIV3Schema", "validation.openAPIV3Schema"),
+            shared: shared("schema"),
+            subresources: same("subresources", &at),
+            columns: same("additionalPrinterColumns", &at),
+            selectable_fields: same("selectableFields", &at),
             at,
         }
     });
@@ -59,11 +58,10 @@ pub(super) fn check(crd: &Value) -> Result<Vec<Arc<Schema>>, Vec<FieldError>> {
     check_name(crd, &mut found);
     check_group(text(spec, "group"), &mut found);
     check_scope(text(spec, "scope"), &mut found);
-    let places = versions(crd);
-    for place in &places {
+    for place in &versions(crd) {
         check_version(place, &mut found);
-        let schema = schemas.last().filter(|_| place.repeated).cloned();
-        schemas.extend(schema.or_else(|| check_schema(place, &mut found)));
+        let known = schemas.first().filter(|_| place.shared).cloned();
+        schemas.extend(known.or_else(|| check_schema(place, &mut found).map(Arc::new)));
     }
     check_versions(branches(spec, "versions"), &mut found);
     check_names(&spec["names"], &mut found);
@@ -73,7 +71,13 @@ pub(super) fn check(crd: &Value) -> Result<Vec<Arc<Schema>>, Vec<FieldError>> {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         found.push(FieldError::invalid("spec.preserveUnknownFields", true, detail));
     }
-    if found.is_empty() { Ok(schemas) } else { Err(found) }
+    if found.is_empty() { Ok(schemas) } else { Err(once(found)) }
+}
+
+/// Without the errors that every version repeats about a part they share.
+fn once(errors: Vec<FieldError>) -> Vec<FieldError> {
+    let mut seen = HashSet::new();
+    errors.into_iter().filter(|error| seen.insert(error.to_string())).collect()
 }
 
 fn check_name(crd: &Value, found: &mut Vec<FieldError>) {
@@ -133,20 +137,11 @@ fn check_version(place: &Place<'_>, found: &mut Vec<FieldError>) {
         found.push(FieldError::invalid(path::child(&place.at, "name"), text(version, "name"), detail));
     }
     check_deprecation(version, &path::child(&place.at, "deprecationWarning"), found);
-    let schema = &version["schema"]["openAPIV3Schema"];
-    if !schema.is_object() {
-        let at = path::child(&place.at, "schema.openAPIV3Schema");
-        found.push(FieldError::required(at, ""));
-        return;
-    }
-    if place.repeated {
-        return;
-    }
-    check_schema(schema, version["subresources"]["status"].is_object(), &place.schema, found);
     check_scale(&version["subresources"]["scale"], &path::child(&place.subresources, "scale"), found);
     for (i, column) in branches(version, "additionalPrinterColumns").iter().enumerate() {
         check_column(column, &path::index(&place.columns, i), found);
     }
+    let schema = &version["schema"]["openAPIV3Schema"];
     check_selectable_fields(branches(version, "selectableFields"), schema, &place.selectable_fields, found);
 }
 
@@ -192,16 +187,16 @@ const AT_ROOT: [&str; 22] = [
     "x-kubernetes-validations",
 ];
 
-fn check_schema(schema: &Value, status: bool, at: &str, found: &mut Vec<FieldError>) {
+fn check_schema(place: &Place<'_>, found: &mut Vec<FieldError>) -> Option<Schema> {
+    let schema = &place.version["schema"]["openAPIV3Schema"];
+    let at = &place.schema;
+    if !schema.is_object() {
+        found.push(FieldError::required(path::child(&place.at, "schema.openAPIV3Schema"), ""));
+        return None;
+    }
     let before = found.len();
-    let other =
-        schema.as_object().and_then(|schema| schema.keys().find(|key| !AT_ROOT.contains(&key.as_str())));
-    if let Some(key) = other.filter(|_| status) {
-        let detail = format!(
-            "only {} fields are allowed at the root of the schema if the status subresource is enabled",
-            AT_ROOT.join(", ")
-        );
-        found.push(FieldError::invalid(at, key.as_str(), detail));
+    if place.version["subresources"]["status"].is_object() {
+        check_root(schema, at, found);
     }
     if flag(schema, "nullable") {
         found.push(FieldError::forbidden(path::child(at, "nullable"), "nullable cannot be true at the root"));
@@ -209,11 +204,21 @@ fn check_schema(schema: &Value, status: bool, at: &str, found: &mut Vec<FieldErr
     found.extend(check_structure(schema, at));
     found.extend(check_keywords(schema, at));
     if found.len() > before {
-        return;
+        return None;
     }
-    match Schema::parse(schema, at) {
-        Ok(schema) => check_defaults(&schema, at, found),
-        Err(errors) => found.extend(errors),
+    let schema = Schema::parse(schema, at).map_err(|errors| found.extend(errors)).ok()?;
+    check_defaults(&schema, at, found);
+    Some(schema)
+}
+
+fn check_root(schema: &Value, at: &str, found: &mut Vec<FieldError>) {
+    let other = schema.as_object().and_then(|node| node.keys().find(|key| !AT_ROOT.contains(&key.as_str())));
+    if let Some(key) = other {
+        let detail = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum \
+                      MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties \
+                      ExternalDocs Example XPreserveUnknownFields XValidations] fields are allowed at the root of the \
+                      schema if the status subresource is enabled";
+        found.push(FieldError::invalid(at, key.as_str(), detail));
     }
 }
 
@@ -241,116 +246,6 @@ fn check_default(schema: &Schema, default: &Value, at: &str, found: &mut Vec<Fie
             if error.field == path::NOWHERE { at.to_owned() } else { path::child(at, &error.field) };
         found.push(error);
     }
-}
-
-fn check_scale(scale: &Value, at: &str, found: &mut Vec<FieldError>) {
-    if !scale.is_object() {
-        return;
-    }
-    let paths: [(&str, &[&str], &str); 3] = [
-        ("specReplicasPath", &[".spec."], "should be a json path under .spec"),
-        ("statusReplicasPath", &[".status."], "should be a json path under .status"),
-        ("labelSelectorPath", &[".spec.", ".status."], "should be a json path under either .spec or .status"),
-    ];
-    for (key, prefixes, detail) in paths {
-        let place = path::child(at, key);
-        let text = text(scale, key);
-        if text.is_empty() {
-            found.extend((key != "labelSelectorPath").then(|| FieldError::required(place, "")));
-        } else if let Some(error) = check_path(text, &place) {
-            found.push(error);
-        } else if !prefixes.iter().any(|prefix| text.starts_with(prefix)) {
-            found.push(FieldError::invalid(place, text, detail));
-        }
-    }
-}
-
-fn check_path(text: &str, at: &str) -> Option<FieldError> {
-    if !text.starts_with('.') {
-        return Some(FieldError::invalid(at, text, "must be a simple json path starting with ."));
-    }
-    JsonPath::parse(text).err().map(|error| FieldError::invalid(at, text, error.to_string()))
-}
-
-const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-const COLUMN_FORMATS: [&str; 8] =
-    ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-
-fn check_column(column: &Value, at: &str, found: &mut Vec<FieldError>) {
-    if text(column, "name").is_empty() {
-        found.push(FieldError::required(path::child(at, "name"), ""));
-    }
-    let kind = kind(column);
-    let detail = format!("must be one of {}", COLUMN_TYPES.join(","));
-    if kind.is_empty() {
-        found.push(FieldError::required(path::child(at, "type"), detail));
-    } else if !COLUMN_TYPES.contains(&kind) {
-        found.push(FieldError::invalid(path::child(at, "type"), kind, detail));
-    }
-    let format = text(column, "format");
-    if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
-        let detail = format!("must be one of {}", COLUMN_FORMATS.join(","));
-        found.push(FieldError::invalid(path::child(at, "format"), format, detail));
-    }
-    // The API server spells this field as in its older versions.
-    let place = path::child(at, "JSONPath");
-    match text(column, "jsonPath") {
-        "" => found.push(FieldError::required(place, "")),
-        path => found.extend(check_path(path, &place)),
-    }
-}
-
-const MAX_SELECTABLE_FIELDS: usize = 8;
-
-fn check_selectable_fields(selectable: &[Value], schema: &Value, at: &str, found: &mut Vec<FieldError>) {
-    let mut seen = Vec::new();
-    for (i, field) in selectable.iter().enumerate() {
-        let place = path::child(&path::index(at, i), "jsonPath");
-        let text = text(field, "jsonPath");
-        if text.is_empty() {
-            found.push(FieldError::required(place, ""));
-            continue;
-        }
-        match find_selectable(text, schema) {
-            Err(reason) => {
-                found.push(FieldError::invalid(place, text, format!("is an invalid path: {reason}")));
-                continue;
-            }
-            Ok(node) => check_selectable(text, node, &place, found),
-        }
-        if seen.contains(&text) {
-            found.push(FieldError::duplicate(place, text));
-        } else {
-            seen.push(text);
-        }
-    }
-    if seen.len() > MAX_SELECTABLE_FIELDS {
-        let problem = crate::invalid::Problem::TooMany { actual: seen.len(), most: MAX_SELECTABLE_FIELDS };
-        found.push(FieldError::new(at, problem, ""));
-    }
-}
-
-fn check_selectable(text: &str, node: &Value, place: &str, found: &mut Vec<FieldError>) {
-    if text == ".metadata" || text.starts_with(".metadata.") {
-        found.push(FieldError::invalid(place, text, "must not point to fields in metadata"));
-    }
-    if !["string", "boolean", "integer"].contains(&kind(node)) {
-        let detail = "must point to a field of type string, boolean or integer. \
-                      Enum string fields and strings with formats are allowed.";
-        found.push(FieldError::invalid(place, text, detail));
-    }
-}
-
-/// The schema of the field at `text`, which may consist of field names only.
-fn find_selectable<'a>(text: &str, schema: &'a Value) -> Result<&'a Value, String> {
-    if text.contains('[') {
-        return Err("array notation is not allowed".to_owned());
-    }
-    let Some(names) = text.strip_prefix('.') else {
-        return Err(format!("expected [ or . but got: {text}"));
-    };
-    let names: Vec<&str> = names.split('.').collect();
-    find_field(&names, schema).ok_or_else(|| "does not refer to a valid field".to_owned())
 }
 
 fn check_names(names: &Value, found: &mut Vec<FieldError>) {
@@ -404,7 +299,7 @@ fn check_approval(crd: &Value, found: &mut Vec<FieldError>) {
     let reserved = ["k8s.io", "kubernetes.io"];
     let protected =
         |name: &&str| group == *name || group.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
-    if !reserved.iter().any(|name| protected(name)) {
+    if !reserved.iter().any(protected) {
         return;
     }
     let approval =
@@ -429,8 +324,4 @@ fn check_approval(crd: &Value, found: &mut Vec<FieldError>) {
 fn is_url(text: &str) -> bool {
     let host = text.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
     host.is_some_and(|host| !host.is_empty()) && super::address::is_uri(text)
-}
-
-fn text<'a>(node: &'a Value, key: &str) -> &'a str {
-    node.get(key).and_then(Value::as_str).unwrap_or_default()
 }

@@ -55,17 +55,21 @@ impl Rules {
         refuse_complex(rules, &at)?;
         let mut node = shape(raw);
         node["x-kubernetes-validations"] = rules.iter().map(rewritten).collect();
-        let expressions = Expressions::compile(&node)
-            .map_err(|reason| vec![FieldError::invalid(at.clone(), rules.clone(), format!("compilation failed: {reason}"))])?;
+        let expressions = Expressions::compile(&node).map_err(|reason| {
+            vec![FieldError::invalid(at.clone(), rules.clone(), format!("compilation failed: {reason}"))]
+        })?;
         let results = expressions.compiled().validations.iter().zip(rules).enumerate();
         let errors: Vec<FieldError> = results
-            .filter_map(|(i, (result, rule))| Some(compile_error(result.as_ref().err()?, rule, &path::index(&at, i))))
+            .filter_map(|(i, (result, rule))| {
+                Some(compile_error(result.as_ref().err()?, rule, &path::index(&at, i)))
+            })
             .collect();
         if !errors.is_empty() {
             return Err(errors);
         }
         let rules = rules.iter().zip(&expressions.compiled().validations);
-        let rules = rules.map(|(raw, result)| Rule::new(raw, result.as_ref().is_ok_and(|r| r.is_transition_rule)));
+        let rules =
+            rules.map(|(raw, result)| Rule::new(raw, result.as_ref().is_ok_and(|r| r.is_transition_rule)));
         Ok(Some(Self { rules: rules.collect(), expressions }))
     }
 
@@ -235,11 +239,18 @@ fn is_word(char: char) -> bool {
 }
 
 fn refuse_complex(rules: &[Value], at: &str) -> Result<(), Vec<FieldError>> {
-    let keys = rules.iter().enumerate().flat_map(|(i, rule)| ["rule", "messageExpression"].map(|key| (i, rule, key)));
+    let keys = rules
+        .iter()
+        .enumerate()
+        .flat_map(|(i, rule)| ["rule", "messageExpression"].map(|key| (i, rule, key)));
     let errors: Vec<FieldError> = keys
         .filter_map(|(i, rule, key)| {
             let reason = too_complex(rule.get(key)?.as_str()?)?;
-            Some(FieldError::invalid(path::child(&path::index(at, i), key), "", format!("compilation failed: {reason}")))
+            Some(FieldError::invalid(
+                path::child(&path::index(at, i), key),
+                "",
+                format!("compilation failed: {reason}"),
+            ))
         })
         .collect();
     if errors.is_empty() { Ok(()) } else { Err(errors) }

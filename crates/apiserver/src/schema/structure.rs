@@ -240,7 +240,12 @@ pub(super) fn property_path(at: &str, name: &str) -> String {
 }
 
 pub(super) fn kind(node: &Value) -> &str {
-    node.get("type").and_then(Value::as_str).unwrap_or_default()
+    text(node, "type")
+}
+
+/// A string of a JSON object; empty where there is none.
+pub(super) fn text<'a>(node: &'a Value, key: &str) -> &'a str {
+    node.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 pub(super) fn flag(node: &Value, key: &str) -> bool {

@@ -27,3 +27,10 @@ fn define(crd: &Value) -> Definition {
 fn texts(errors: &[crate::invalid::FieldError]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
+
+#[test]
+fn definitions_are_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    shared::<Definition>();
+    shared::<Schema>();
+}

@@ -16,6 +16,9 @@ pub(crate) fn default(pod: &mut Value) {
         default_spec(spec);
     }
     field::fill_absent(pod, "spec.enableServiceLinks", true);
+    if field::number(pod, "spec.terminationGracePeriodSeconds") < 0 {
+        field::set(pod, "spec.terminationGracePeriodSeconds", 1);
+    }
     let is_on_host = field::flag(pod, "spec.hostNetwork");
     for path in ["spec.containers", "spec.initContainers"] {
         for container in field::list_mut(pod, path) {

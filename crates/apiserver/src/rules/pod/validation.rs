@@ -126,7 +126,7 @@ fn changes(new: &Value, old: &Value) -> Vec<FieldError> {
     wrong.extend(gates(new, old));
     let mut rest = new.clone();
     forget_changeable(&mut rest, old);
-    if field::at(&rest, "spec") != field::at(old, "spec") {
+    if !field::is_alike(field::at(&rest, "spec"), field::at(old, "spec")) {
         wrong.push(FieldError::forbidden("spec", CHANGEABLE));
     }
     wrong

@@ -751,6 +751,13 @@ proptest! {
             ips.sort_unstable();
             ips.dedup();
             prop_assert_eq!(ips.len(), count, "no address twice");
+            let mut ports: Vec<_> = services.iter().flat_map(node_ports).collect();
+            let health = services.iter().filter(|one| needs_health_check(one));
+            ports.extend(health.map(|one| field::number(one, "spec.healthCheckNodePort")));
+            let count = ports.len();
+            ports.sort_unstable();
+            ports.dedup();
+            prop_assert_eq!(ports.len(), count, "no port twice");
             let mut rebuilt = Addresses::new(network.clone());
             services.iter().for_each(|service| rebuilt.adopt(service));
             prop_assert_eq!(format!("{rebuilt:?}"), format!("{pool:?}"));

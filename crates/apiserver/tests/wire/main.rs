@@ -1,0 +1,7 @@
+//! The embedded API server as its clients see it: requests in, bytes out.
+//!
+//! What a real API server answers is the specification here, down to the reason, the causes and the message. Everything
+//! goes through the service that also stands behind TLS; nothing looks inside.
+
+mod client;
+mod golden;

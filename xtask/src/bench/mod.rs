@@ -1,0 +1,23 @@
+//! Benchmarks: they measure and report; nothing here fails because a machine was slow.
+
+mod apiserver;
+mod client;
+mod process;
+mod sample;
+
+use clap::Subcommand;
+
+use crate::Outcome;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// The embedded API server, or with --kubeconfig any other, over TLS on loopback
+    Apiserver(apiserver::Args),
+}
+
+pub(crate) fn run(command: Command) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    match command {
+        Command::Apiserver(args) => runtime.block_on(apiserver::run(&args)),
+    }
+}
