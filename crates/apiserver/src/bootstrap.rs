@@ -12,7 +12,13 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 /// Fills an empty cluster: namespaces, the `kubernetes` Service, the roles everybody relies on.
 pub(crate) fn fill(core: &Core) {
     for name in NAMESPACES {
-        put(core, "", "namespaces", "", json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}));
+        put(
+            core,
+            "",
+            "namespaces",
+            "",
+            json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}),
+        );
     }
     put(core, "", "services", "default", kubernetes_service(core));
     for role in roles() {
@@ -93,7 +99,11 @@ fn roles() -> [Value; 3] {
             "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]},
         {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
     ]);
-    [role("cluster-admin", everything), role("system:discovery", discovery), role("system:basic-user", questions)]
+    [
+        role("cluster-admin", everything),
+        role("system:discovery", discovery),
+        role("system:basic-user", questions),
+    ]
 }
 
 fn bindings() -> [Value; 3] {

@@ -35,7 +35,13 @@ pub(crate) struct Core {
 pub(crate) type ClusterWriter<'a> = Writer<'a, Addresses>;
 
 impl Core {
-    pub(crate) fn new(clock: Clock, entropy: Entropy, features: Features, network: Network, auth: Auth) -> Self {
+    pub(crate) fn new(
+        clock: Clock,
+        entropy: Entropy,
+        features: Features,
+        network: Network,
+        auth: Auth,
+    ) -> Self {
         let addresses = Addresses::new(network.clone());
         // Starting from the time of day, a cluster that restarts empty never hands out a revision twice: watchers of
         // its former life get a clean 410.

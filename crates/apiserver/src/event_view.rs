@@ -23,7 +23,11 @@ pub(crate) fn from_core(event: &mut Value) {
     rename(event, "events.k8s.io/v1", |pair| pair);
 }
 
-fn rename(event: &mut Value, api_version: &str, direction: fn((&'static str, &'static str)) -> (&'static str, &'static str)) {
+fn rename(
+    event: &mut Value,
+    api_version: &str,
+    direction: fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) {
     let fields = object::fields(event);
     fields.insert("apiVersion".into(), api_version.into());
     for (from, to) in RENAMED.map(direction) {

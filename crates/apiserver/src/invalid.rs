@@ -8,53 +8,63 @@ use serde_json::{Value, json};
 
 /// One thing that is wrong, and where.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FieldError {
+pub(crate) struct FieldError {
     /// A path such as `spec.ports[0].name` or `metadata.labels`.
-    pub field: String,
-    pub problem: Problem,
+    pub(crate) field: String,
+    pub(crate) problem: Problem,
     /// A sentence for people; may be empty.
-    pub detail: String,
+    pub(crate) detail: String,
 }
 
 /// The kind of mistake, with the offending value where the API shows it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Problem {
+pub(crate) enum Problem {
     Required,
     Invalid(Value),
     /// A value that is not among the supported ones; the detail lists them.
     NotSupported(Value),
     Duplicate(Value),
-    NotFound(Value),
     Forbidden,
     TooLong(usize),
-    TooMany { actual: usize, most: usize },
+    TooMany {
+        actual: usize,
+        most: usize,
+    },
     TypeInvalid(Value),
     Internal,
 }
 
 impl FieldError {
-    pub fn new(field: impl Into<String>, problem: Problem, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(field: impl Into<String>, problem: Problem, detail: impl Into<String>) -> Self {
         Self { field: field.into(), problem, detail: detail.into() }
     }
 
-    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, Problem::Required, detail)
     }
 
-    pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+    pub(crate) fn invalid(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self::new(field, Problem::Invalid(value.into()), detail)
     }
 
-    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(field, Problem::Forbidden, detail)
     }
 
-    pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub(crate) fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(field, Problem::Duplicate(value.into()), "")
     }
 
     /// `value` is none of `supported`; lists them sorted and quoted, as the API server does.
-    pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> Self {
+    pub(crate) fn not_supported(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        supported: &[&str],
+    ) -> Self {
         let mut names: Vec<String> = supported.iter().map(|name| format!("{name:?}")).collect();
         names.sort();
         let detail = format!("supported values: {}", names.join(", "));
@@ -62,13 +72,12 @@ impl FieldError {
     }
 
     /// The machine-readable reason in `status.details.causes[].reason`.
-    pub fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
         match self.problem {
             Problem::Required => "FieldValueRequired",
             Problem::Invalid(_) => "FieldValueInvalid",
             Problem::NotSupported(_) => "FieldValueNotSupported",
             Problem::Duplicate(_) => "FieldValueDuplicate",
-            Problem::NotFound(_) => "FieldValueNotFound",
             Problem::Forbidden => "FieldValueForbidden",
             Problem::TooLong(_) => "FieldValueTooLong",
             Problem::TooMany { .. } => "FieldValueTooMany",
@@ -78,19 +87,18 @@ impl FieldError {
     }
 
     /// The message without the field, as it stands in a cause.
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         let head = match &self.problem {
             Problem::Required => "Required value".to_owned(),
             Problem::Invalid(value) => format!("Invalid value: {}", shown(value)),
             Problem::NotSupported(value) => format!("Unsupported value: {}", shown(value)),
             Problem::Duplicate(value) => format!("Duplicate value: {}", shown(value)),
-            Problem::NotFound(value) => format!("Not found: {}", shown(value)),
             Problem::Forbidden => "Forbidden".to_owned(),
             Problem::TooLong(most) => {
-                return format!("Too long: may not be more than {most} bytes");
+                return format!("Too long: may not be more than {most} {}", plural(*most, "byte"));
             }
             Problem::TooMany { actual, most } => {
-                return format!("Too many: {actual}: must have at most {most} items");
+                return format!("Too many: {actual}: must have at most {most} {}", plural(*most, "item"));
             }
             Problem::TypeInvalid(value) => format!("Invalid value: {}", shown(value)),
             Problem::Internal => "Internal error".to_owned(),
@@ -99,7 +107,7 @@ impl FieldError {
     }
 
     /// This error as an element of `status.details.causes`.
-    pub fn cause(&self) -> Value {
+    pub(crate) fn cause(&self) -> Value {
         json!({"reason": self.reason(), "message": self.message(), "field": self.field})
     }
 }
@@ -114,17 +122,20 @@ impl fmt::Display for FieldError {
 }
 
 /// Several errors in one sentence: alone as it is, otherwise in brackets.
-pub fn summary(errors: &[FieldError]) -> String {
+pub(crate) fn summary(errors: &[FieldError]) -> String {
     match errors {
         [only] => only.to_string(),
         many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
     }
 }
 
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { noun.to_owned() } else { format!("{noun}s") }
+}
+
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
-        Value::Null => "\"null\"".to_owned(),
         other => other.to_string(),
     }
 }

@@ -36,13 +36,8 @@ impl Selector {
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.labels.iter().all(|term| term.matches(object)) && self.fields.iter().all(|term| term.matches(object))
-    }
-
-    /// The only name this selector lets through, if it names one.
-    pub(crate) fn single_name(&self) -> Option<&str> {
-        let term = self.fields.iter().find(|term| term.path == "metadata.name" && !term.negated)?;
-        Some(&term.value)
+        self.labels.iter().all(|term| term.matches(object))
+            && self.fields.iter().all(|term| term.matches(object))
     }
 }
 
@@ -52,7 +47,9 @@ impl LabelTerm {
         let number = |key: &str| label(key).and_then(|value| value.parse::<i64>().ok());
         match self {
             Self::In(key, values) => label(key).is_some_and(|value| values.iter().any(|one| one == value)),
-            Self::NotIn(key, values) => !label(key).is_some_and(|value| values.iter().any(|one| one == value)),
+            Self::NotIn(key, values) => {
+                !label(key).is_some_and(|value| values.iter().any(|one| one == value))
+            }
             Self::Exists(key) => label(key).is_some(),
             Self::Absent(key) => label(key).is_none(),
             Self::Above(key, bound) => number(key).is_some_and(|value| value > *bound),
@@ -123,7 +120,8 @@ fn parse_set_term(term: &str) -> Result<LabelTerm, String> {
         return Ok(LabelTerm::Exists(label_key(term)?));
     };
     let rest = rest.trim_start();
-    let (operator, values) = rest.split_at(rest.find(|c: char| c == '(' || c.is_whitespace()).unwrap_or(rest.len()));
+    let (operator, values) =
+        rest.split_at(rest.find(|c: char| c == '(' || c.is_whitespace()).unwrap_or(rest.len()));
     let values = values
         .trim()
         .strip_prefix('(')
@@ -140,8 +138,15 @@ fn parse_set_term(term: &str) -> Result<LabelTerm, String> {
 fn label_key(text: &str) -> Result<String, String> {
     let key = text.trim();
     let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
-    let fits = is_label_text(name, 63) && !name.is_empty() && prefix.len() <= 253 && prefix.split('/').count() == 1;
-    if fits { Ok(key.to_owned()) } else { Err(format!("key: Invalid value: {key:?}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character")) }
+    let fits =
+        is_label_text(name, 63) && !name.is_empty() && prefix.len() <= 253 && prefix.split('/').count() == 1;
+    if fits {
+        Ok(key.to_owned())
+    } else {
+        Err(format!(
+            "key: Invalid value: {key:?}: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+        ))
+    }
 }
 
 fn label_value(text: &str) -> Result<String, String> {
@@ -165,7 +170,11 @@ fn is_label_text(text: &str, most: usize) -> bool {
 
 /// Parses a field selector; the error is the message for the client.
 pub(crate) fn parse_fields(text: &str) -> Result<Vec<FieldTerm>, String> {
-    split_unescaped(text).into_iter().filter(|term| !term.trim().is_empty()).map(|term| parse_field_term(&term)).collect()
+    split_unescaped(text)
+        .into_iter()
+        .filter(|term| !term.trim().is_empty())
+        .map(|term| parse_field_term(&term))
+        .collect()
 }
 
 fn split_unescaped(text: &str) -> Vec<String> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The shape of one value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// A string, number or boolean.
     Scalar,
     /// A list or map that has one owner and is replaced whole.
@@ -30,40 +30,40 @@ pub enum Shape {
 
 /// An object with known fields.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Record {
-    pub fields: BTreeMap<String, Member>,
+pub(crate) struct Record {
+    pub(crate) fields: BTreeMap<String, Member>,
     /// The shape of fields that are not listed; `None` where no other field may exist.
-    pub others: Option<Shape>,
+    pub(crate) others: Option<Shape>,
 }
 
 /// One field of a [`Record`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Member {
-    pub shape: Shape,
+pub(crate) struct Member {
+    pub(crate) shape: Shape,
     /// How strategic merge patch treats this field, where that differs from "replace lists, merge maps".
-    pub strategy: Option<Strategy>,
+    pub(crate) strategy: Option<Strategy>,
 }
 
 /// The `patchStrategy` and `patchMergeKey` of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Strategy {
+pub(crate) struct Strategy {
     /// The list is merged: by this key, or, without one, as a set of scalars.
-    pub merge: Option<Merge>,
+    pub(crate) merge: Option<Merge>,
     /// Fields that a patch's `$retainKeys` does not name are cleared.
-    pub retain_keys: bool,
+    pub(crate) retain_keys: bool,
 }
 
 /// How a list is merged by a strategic merge patch.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Merge {
+pub(crate) enum Merge {
     ByKey(String),
     Set,
 }
 
 /// A list whose elements are told apart by `keys`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Keyed {
+pub(crate) struct Keyed {
     /// Key fields in order, each with the value that stands for an absent one.
-    pub keys: Vec<(String, Option<Value>)>,
-    pub element: Shape,
+    pub(crate) keys: Vec<(String, Option<Value>)>,
+    pub(crate) element: Shape,
 }

@@ -75,7 +75,8 @@ impl Status {
     }
 
     pub(crate) fn not_found(subject: Subject<'_>) -> Self {
-        Self::new(404, "NotFound", format!("{} {:?} not found", subject.qualified(), subject.name)).about(subject)
+        Self::new(404, "NotFound", format!("{} {:?} not found", subject.qualified(), subject.name))
+            .about(subject)
     }
 
     /// No such resource in a group version that exists.
@@ -107,11 +108,8 @@ impl Status {
     }
 
     pub(crate) fn conflict(subject: Subject<'_>, why: &str) -> Self {
-        let message = format!(
-            "Operation cannot be fulfilled on {} {:?}: {why}",
-            subject.qualified(),
-            subject.name
-        );
+        let message =
+            format!("Operation cannot be fulfilled on {} {:?}: {why}", subject.qualified(), subject.name);
         Self::new(409, "Conflict", message).about(subject)
     }
 
@@ -158,12 +156,6 @@ impl Status {
     /// An error the real server returns without a reason.
     pub(crate) fn unexplained(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
-    }
-
-    pub(crate) fn too_many_requests(message: impl Into<String>, retry_after: u32) -> Self {
-        let mut status = Self::new(429, "TooManyRequests", message);
-        status.details.insert("retryAfterSeconds".into(), retry_after.into());
-        status
     }
 
     /// The client has seen a resource version this server has not reached.

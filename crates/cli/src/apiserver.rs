@@ -48,7 +48,10 @@ impl std::str::FromStr for FeatureGate {
         match name {
             "ServiceInternalTrafficPolicy" => Ok(Self::ServiceInternalTrafficPolicy(value)),
             "LoadBalancerStatusImprovements" => Ok(Self::LoadBalancerStatusImprovements(value)),
-            _ => Err("known gates are ServiceInternalTrafficPolicy and LoadBalancerStatusImprovements".to_owned()),
+            _ => {
+                Err("known gates are ServiceInternalTrafficPolicy and LoadBalancerStatusImprovements"
+                    .to_owned())
+            }
         }
     }
 }
@@ -89,7 +92,9 @@ fn options(arguments: &Arguments, name: &str) -> Options {
     let mut options = Options { rbac: arguments.rbac, ..Options::named(name) };
     for gate in &arguments.feature_gates {
         match *gate {
-            FeatureGate::ServiceInternalTrafficPolicy(on) => options.features.service_internal_traffic_policy = on,
+            FeatureGate::ServiceInternalTrafficPolicy(on) => {
+                options.features.service_internal_traffic_policy = on
+            }
             FeatureGate::LoadBalancerStatusImprovements(on) => {
                 options.features.load_balancer_status_improvements = on;
             }
@@ -139,8 +144,13 @@ async fn serve(listening: Vec<Listening>) -> Result<(), Failure> {
         let stopped = |mut stopping: watch::Receiver<bool>| async move {
             let _ = stopping.wait_for(|stop| *stop).await;
         };
-        let authority = cluster.authority_pem().map_err(|cause| Failure::new("no authority").because(cause))?;
-        tasks.spawn(controllers::run(cluster.client(), controllers::Settings::with_authority(authority), stopped(stopping.clone())));
+        let authority =
+            cluster.authority_pem().map_err(|cause| Failure::new("no authority").because(cause))?;
+        tasks.spawn(controllers::run(
+            cluster.client(),
+            controllers::Settings::with_authority(authority),
+            stopped(stopping.clone()),
+        ));
         tasks.spawn(server.run(stopped(stopping.clone())));
     }
     tokio::select! {

@@ -85,7 +85,10 @@ impl Watched {
         if !self.over && self.faults.happens(|plan| plan.cut_watch) {
             self.over = true;
             if self.faults.coin() {
-                return Some((Err(io::Error::new(io::ErrorKind::ConnectionReset, "the watch was cut")), self));
+                return Some((
+                    Err(io::Error::new(io::ErrorKind::ConnectionReset, "the watch was cut")),
+                    self,
+                ));
             }
         }
         Some((piece, self))

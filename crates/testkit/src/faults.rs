@@ -112,7 +112,11 @@ impl Faults {
         kube::Client::new(service, "default")
     }
 
-    async fn pass<S, B>(&self, inner: S, request: Request<kube::client::Body>) -> io::Result<Response<FaultyBody>>
+    async fn pass<S, B>(
+        &self,
+        inner: S,
+        request: Request<kube::client::Body>,
+    ) -> io::Result<Response<FaultyBody>>
     where
         S: Service<Request<kube::client::Body>, Response = Response<B>, Error = std::convert::Infallible>,
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
@@ -172,7 +176,8 @@ impl Faults {
             return Some(response);
         }
         if self.happens(|plan| plan.server_error) {
-            let (code, reason) = [(500, "InternalError"), (503, "ServiceUnavailable")][usize::from(self.coin())];
+            let (code, reason) =
+                [(500, "InternalError"), (503, "ServiceUnavailable")][usize::from(self.coin())];
             return Some(status(code, reason, "injected"));
         }
         if asked.writes && self.happens(|plan| plan.conflict) {

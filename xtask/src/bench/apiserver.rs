@@ -37,7 +37,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args) -> Outcome {
     let duration = Duration::from_secs(args.seconds);
     match &args.kubeconfig {
-        Some(path) => load(&Target::read(path, args.context.as_deref()).map_err(plain)?, duration).await.map_err(plain)?,
+        Some(path) => load(&Target::read(path, args.context.as_deref()).map_err(plain)?, duration)
+            .await
+            .map_err(plain)?,
         None => embedded(duration).await?,
     }
     Ok(())
@@ -70,7 +72,6 @@ async fn embedded(duration: Duration) -> Outcome {
     fill(&target, 10_000).await.map_err(plain)?;
     row("resident memory, 10,000 objects of 0.8 KB", &format!("{:.1} MB", server.memory()?));
     server.stop().await
-        .map_err(Into::into)
 }
 
 fn row(what: &str, figure: &str) {
@@ -79,7 +80,8 @@ fn row(what: &str, figure: &str) {
 
 async fn load(target: &Target, duration: Duration) -> Result<(), Failure> {
     let mut connection = target.connect().await?;
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}).to_string();
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}).to_string();
     connection.expect(Method::POST, "/api/v1/namespaces", JSON, namespace).await?;
     for (connections, watchers) in [(1, 1), (16, 1), (16, 50)] {
         let (rate, mut latency) = writes(target, connections, watchers, duration).await?;

@@ -32,7 +32,8 @@ impl Target {
         let config: Value = serde_saphyr::from_str(&std::fs::read_to_string(path)?)?;
         let current = config["current-context"].as_str().unwrap_or_default();
         let context = entry(&config["contexts"], name.unwrap_or(current))?["context"].clone();
-        let cluster = entry(&config["clusters"], context["cluster"].as_str().unwrap_or_default())?["cluster"].clone();
+        let cluster =
+            entry(&config["clusters"], context["cluster"].as_str().unwrap_or_default())?["cluster"].clone();
         let user = entry(&config["users"], context["user"].as_str().unwrap_or_default())?["user"].clone();
         let text = |value: &Value, field: &str| {
             value[field].as_str().map(str::to_owned).ok_or(format!("the kubeconfig has no {field}"))

@@ -38,7 +38,8 @@ fn rules(role: &Arc<Stored>) -> Vec<Value> {
 /// Whether a binding is for this user, one of its groups, or its service account.
 fn names(binding: &Value, user: &User) -> bool {
     let subjects = binding.get("subjects").and_then(Value::as_array).into_iter().flatten();
-    let text = |subject: &Value, field: &str| subject.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+    let text =
+        |subject: &Value, field: &str| subject.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
     subjects.into_iter().any(|subject| match text(subject, "kind").as_str() {
         "User" => text(subject, "name") == user.name,
         "Group" => user.groups.contains(&text(subject, "name")),
@@ -63,9 +64,7 @@ fn role(core: &Core, binding: &Value) -> Option<Arc<Stored>> {
 }
 
 fn covers(rule: &Value, asked: &Attributes) -> bool {
-    let has = |field: &str, wanted: &str| {
-        list(rule, field).any(|found| found == "*" || found == wanted)
-    };
+    let has = |field: &str, wanted: &str| list(rule, field).any(|found| found == "*" || found == wanted);
     if !has("verbs", &asked.verb) {
         return false;
     }
@@ -112,9 +111,7 @@ mod tests {
 
     #[test]
     fn a_rule_covers_what_it_names_and_nothing_else() {
-        let rule = |resources: &[&str], names: &[&str]| {
-            json!({"verbs": ["get", "update"], "apiGroups": ["", "apps"], "resources": resources, "resourceNames": names})
-        };
+        let rule = |resources: &[&str], names: &[&str]| json!({"verbs": ["get", "update"], "apiGroups": ["", "apps"], "resources": resources, "resourceNames": names});
         let cases = [
             (rule(&["pods"], &[]), asked("get", "", "pods", "", "a"), true),
             (rule(&["pods"], &[]), asked("get", "apps", "pods", "", "a"), true),

@@ -17,7 +17,8 @@ pub(super) const MOST_BYTES: usize = 3 * 1024 * 1024;
 const MOST_DEPTH: usize = 100;
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const PATCHES: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+const PATCHES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 const BUILTIN_PATCHES: &str = "application/json-patch+json, application/merge-patch+json, \
      application/strategic-merge-patch+json, application/apply-patch+yaml";
 
@@ -40,7 +41,11 @@ pub(super) fn optional(headers: &HeaderMap, body: &Bytes) -> Result<Value, Statu
 }
 
 /// The body of a PATCH, with its kind.
-pub(super) fn patch(headers: &HeaderMap, body: &Bytes, is_custom: bool) -> Result<(PatchKind, Value), Status> {
+pub(super) fn patch(
+    headers: &HeaderMap,
+    body: &Bytes,
+    is_custom: bool,
+) -> Result<(PatchKind, Value), Status> {
     match media_type(headers).as_str() {
         "application/json-patch+json" => Ok((PatchKind::Json, json(body)?)),
         "application/merge-patch+json" => Ok((PatchKind::Merge, json(body)?)),
@@ -53,7 +58,9 @@ pub(super) fn patch(headers: &HeaderMap, body: &Bytes, is_custom: bool) -> Resul
         // Clients in Python name no type at all: a list is a JSON patch, a map a strategic one.
         "" | "application/json" if body.first() == Some(&b'[') => Ok((PatchKind::Json, json(body)?)),
         "" if !is_custom => Ok((PatchKind::Strategic, json(body)?)),
-        other => Err(Status::unsupported_media_type(other, if is_custom { PATCHES } else { BUILTIN_PATCHES })),
+        other => {
+            Err(Status::unsupported_media_type(other, if is_custom { PATCHES } else { BUILTIN_PATCHES }))
+        }
     }
 }
 
@@ -77,7 +84,8 @@ fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 
 fn protobuf(body: &Bytes) -> Result<Value, Status> {
     types::decode_protobuf(body).map_err(|error| {
-        let mut status = Status::unsupported_media_type("application/vnd.kubernetes.protobuf", "application/json");
+        let mut status =
+            Status::unsupported_media_type("application/vnd.kubernetes.protobuf", "application/json");
         status.message = format!("{}: {error}", status.message);
         status
     })

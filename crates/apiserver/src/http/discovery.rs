@@ -50,9 +50,7 @@ pub(super) fn group(registry: &Registry, name: &str) -> Option<Value> {
 }
 
 fn group_value(group: &str, versions: &[GroupVersion]) -> Value {
-    let entry = |version: &GroupVersion| {
-        json!({"groupVersion": api_version(group, &version.version), "version": version.version})
-    };
+    let entry = |version: &GroupVersion| json!({"groupVersion": api_version(group, &version.version), "version": version.version});
     let versions: Vec<Value> = versions.iter().map(entry).collect();
     json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
 }
@@ -130,7 +128,8 @@ fn aggregated_group(group: &str, versions: &[GroupVersion]) -> Value {
     let versions: Vec<Value> = versions
         .iter()
         .map(|version| {
-            let resources: Vec<Value> = version.resources.values().map(|found| aggregated_resource(found)).collect();
+            let resources: Vec<Value> =
+                version.resources.values().map(|found| aggregated_resource(found)).collect();
             json!({"version": version.version, "freshness": "Current", "resources": resources})
         })
         .collect();
@@ -138,13 +137,15 @@ fn aggregated_group(group: &str, versions: &[GroupVersion]) -> Value {
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let own = kind(&resource.group, &resource.version, &resource.kind);
     let parts: Vec<Value> = resource
         .subresources()
         .into_iter()
         .map(|part| {
-            let answer = part.kind.map_or_else(|| own.clone(), |(group, version, name)| kind(group, version, name));
+            let answer =
+                part.kind.map_or_else(|| own.clone(), |(group, version, name)| kind(group, version, name));
             json!({"subresource": part.name, "responseKind": answer, "verbs": part.verbs})
         })
         .collect();

@@ -134,7 +134,9 @@ async fn dispatch(asked: &Asked<'_>, route: Route) -> Answer {
             discovery::resources(&registry, &group, &version).map_or_else(page_not_found, found)
         }
         Route::OpenApiIndex => Ok(reply(StatusCode::OK, &openapi::index(&registry))),
-        Route::OpenApi(path) => openapi::document(&registry, &path, asked.query.text("hash")).map_or_else(page_not_found, Ok),
+        Route::OpenApi(path) => {
+            openapi::document(&registry, &path, asked.query.text("hash")).map_or_else(page_not_found, Ok)
+        }
         Route::Resource(_) | Route::Unknown => page_not_found(),
     }
 }

@@ -70,8 +70,7 @@ impl Presentation {
                 concatenate(&resource.list_kind, &resource.api_version(), &metadata, items)
             }
             Self::Metadata => {
-                let items =
-                    page.items.iter().map(|stored| encode(&metadata_only(&shown(resource, stored))));
+                let items = page.items.iter().map(|stored| encode(&metadata_only(&shown(resource, stored))));
                 concatenate("PartialObjectMetadataList", "meta.k8s.io/v1", &metadata, items)
             }
             Self::Table(rows) => {
@@ -88,7 +87,9 @@ fn acceptable(range: &str) -> Option<Presentation> {
     let form = parts.find_map(|part| part.strip_prefix("as=")).unwrap_or_default();
     match (kind, form) {
         ("application/json", "Table") => Some(Presentation::Table(RowObject::Metadata)),
-        ("application/json", "PartialObjectMetadata" | "PartialObjectMetadataList") => Some(Presentation::Metadata),
+        ("application/json", "PartialObjectMetadata" | "PartialObjectMetadataList") => {
+            Some(Presentation::Metadata)
+        }
         ("application/json" | "application/yaml" | "application/*" | "*/*", "") => Some(Presentation::Object),
         ("application/vnd.kubernetes.protobuf", "") => Some(Presentation::Object),
         ("application/vnd.kubernetes.protobuf", "PartialObjectMetadata" | "PartialObjectMetadataList") => {
@@ -145,7 +146,10 @@ fn list_metadata(page: &Page, selected: bool) -> Value {
 
 fn concatenate(kind: &str, api_version: &str, metadata: &Value, items: impl Iterator<Item = Bytes>) -> Bytes {
     let mut out = BytesMut::new();
-    out.put_slice(format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#).as_bytes());
+    out.put_slice(
+        format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#)
+            .as_bytes(),
+    );
     for (place, item) in items.enumerate() {
         if place > 0 {
             out.put_u8(b',');
@@ -170,6 +174,10 @@ fn table(resource: &Resource, metadata: Value, rows: Vec<Value>, columns: bool) 
 fn row(resource: &Resource, stored: &Stored, now: Timestamp, with: RowObject) -> Value {
     let value = shown(resource, stored);
     let mut row = json!({"cells": cells_of(resource, &value, now)});
+    let conditions = print::conditions(&resource.group, &resource.kind, &value);
+    if !conditions.is_empty() {
+        row["conditions"] = conditions.into();
+    }
     match with {
         RowObject::None => {}
         RowObject::Metadata => row["object"] = metadata_only(&value),
@@ -183,13 +191,11 @@ fn columns_of(resource: &Resource) -> Value {
         "description": "Name must be unique within a namespace."});
     let custom = resource.custom_version().filter(|version| !version.columns.is_empty());
     let Some(version) = custom else {
-        return print::columns(&resource.group, &resource.kind)
-            .iter()
-            .map(|column| {
-                json!({"name": column.name, "type": column.kind, "format": column.format,
-                    "description": column.description, "priority": column.priority})
-            })
-            .collect();
+        let columns = match resource.is_custom() {
+            true => print::NAME_AND_AGE,
+            false => print::columns(&resource.group, &resource.kind),
+        };
+        return columns.iter().map(print::Column::definition).collect();
     };
     let own = version.columns.iter().map(|column| {
         json!({"name": column.name, "type": column.kind, "format": column.format,
@@ -201,7 +207,8 @@ fn columns_of(resource: &Resource) -> Value {
 fn cells_of(resource: &Resource, value: &Value, now: Timestamp) -> Vec<Value> {
     let custom = resource.custom_version().filter(|version| !version.columns.is_empty());
     let Some(version) = custom else { return print::cells(&resource.group, &resource.kind, value, now) };
-    let own = version.columns.iter().map(|column| print::custom(&column.kind, &column.json_path.find(value), now));
+    let own =
+        version.columns.iter().map(|column| print::custom(&column.kind, &column.json_path.find(value), now));
     std::iter::once(Value::from(object::name(value))).chain(own).collect()
 }
 

@@ -67,7 +67,8 @@ impl Query {
             "Warn" => Ok(FieldValidation::Warn),
             "Strict" => Ok(FieldValidation::Strict),
             other => {
-                let error = FieldError::not_supported("fieldValidation", other, &["Ignore", "Strict", "Warn"]);
+                let error =
+                    FieldError::not_supported("fieldValidation", other, &["Ignore", "Strict", "Warn"]);
                 Err(Status::invalid("meta.k8s.io", "CreateOptions", "", &[error]))
             }
         }
@@ -89,7 +90,9 @@ impl Query {
         let token = self.text("continue");
         let revision = parse_revision(self.text("resourceVersion"))?;
         if !token.is_empty() && revision.is_some_and(|revision| revision > 0) {
-            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
         }
         Ok(ListQuery {
             selector: self.selector(resource)?,
@@ -105,9 +108,10 @@ impl Query {
         let field = "resourceVersionMatch";
         match self.text(field) {
             "" => Ok(None),
-            _ if revision.is_none() => {
-                refuse(FieldError::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
-            }
+            _ if revision.is_none() => refuse(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            )),
             "Exact" if revision == Some(0) => {
                 let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
                 refuse(FieldError::forbidden(field, detail))
@@ -132,14 +136,28 @@ impl Query {
 fn selectable(resource: &Resource) -> &'static [&'static str] {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "pods") => &[
-            "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
-            "spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName",
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
         ],
         ("", "services") => &["spec.clusterIP", "spec.type"],
         ("" | "events.k8s.io", "events") => &[
-            "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
-            "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason",
-            "reportingComponent", "source", "type",
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
         ],
         ("", "namespaces") => &["status.phase"],
         ("", "nodes") => &["spec.unschedulable"],
@@ -153,14 +171,16 @@ fn selectable(resource: &Resource) -> &'static [&'static str] {
 fn check_field(resource: &Resource, term: &FieldTerm) -> Result<(), Status> {
     let path = term.path.as_str();
     let namespaced = resource.namespaced && path == "metadata.namespace";
-    let custom = resource.custom_version().is_some_and(|version| {
-        version.selectable_fields.iter().any(|field| field.name == path)
-    });
+    let custom = resource
+        .custom_version()
+        .is_some_and(|version| version.selectable_fields.iter().any(|field| field.name == path));
     if path == "metadata.name" || namespaced || custom || selectable(resource).contains(&path) {
         return Ok(());
     }
     if resource.is("", "configmaps") || resource.group == "discovery.k8s.io" {
-        return Err(Status::bad_request(format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")));
+        return Err(Status::bad_request(format!(
+            "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )));
     }
     Err(Status::bad_request(format!("field label not supported: {path}")))
 }

@@ -48,6 +48,9 @@ pub(super) async fn answer(asked: &Asked<'_>, target: &Target) -> Answer {
         return Err(Status::no_resource());
     }
     let mut call = Call::new(asked.core, resource, &target.namespace);
+    if let Some(sentence) = resource.deprecation() {
+        call.warn(sentence);
+    }
     let answer = match (&target.name, target.subresource.as_deref()) {
         (None, _) => collection(asked, &mut call).await,
         (Some(name), _) if resource.namespaced && target.namespace.is_empty() => {
@@ -77,7 +80,11 @@ fn with_warnings(mut response: Response<Body>, call: &Call<'_>) -> Response<Body
 
 async fn collection(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
     if call.resource.traits.review {
-        return if asked.method == Method::POST { review::answer(asked, call) } else { Err(Status::method_not_allowed()) };
+        return if asked.method == Method::POST {
+            review::answer(asked, call)
+        } else {
+            Err(Status::method_not_allowed())
+        };
     }
     match asked.method {
         Method::GET | Method::HEAD if asked.query.flag("watch")? => watch(asked, call, None),
@@ -254,7 +261,8 @@ fn delete_options(asked: &Asked<'_>, call: &mut Call<'_>) -> Result<DeleteOption
             object::fields(&mut body).insert(field.into(), value);
         }
     }
-    let in_body = body.get("dryRun").and_then(Value::as_array).is_some_and(|list| list.iter().any(|v| v == "All"));
+    let in_body =
+        body.get("dryRun").and_then(Value::as_array).is_some_and(|list| list.iter().any(|v| v == "All"));
     call.options.dry_run = in_body || asked.query.dry_run()?;
     DeleteOptions::parse(&body)
 }

@@ -87,7 +87,8 @@ fn rules_review(asked: &Asked<'_>, spec: &Value) -> Value {
 /// `POST serviceaccounts/<name>/token`.
 pub(super) fn token(asked: &Asked<'_>, call: &Call<'_>, name: &str, mut request: Value) -> Answer {
     let account = operation::get(call, name)?;
-    let seconds = object::at(&request, &["spec", "expirationSeconds"]).and_then(Value::as_i64).unwrap_or(3600);
+    let seconds =
+        object::at(&request, &["spec", "expirationSeconds"]).and_then(Value::as_i64).unwrap_or(3600);
     if seconds < 600 {
         let error = FieldError::invalid(
             "spec.expirationSeconds",

@@ -16,7 +16,10 @@ pub(super) enum Route {
     /// `/apis`: all other groups.
     Groups,
     Group(String),
-    GroupVersion { group: String, version: String },
+    GroupVersion {
+        group: String,
+        version: String,
+    },
     OpenApiIndex,
     /// `/openapi/v3/<path>`, without that prefix.
     OpenApi(String),
@@ -53,7 +56,9 @@ impl Route {
             ["api", version] => Self::GroupVersion { group: String::new(), version: (*version).into() },
             ["api", version, rest @ ..] => resource("", version, rest),
             ["apis", group] => Self::Group((*group).into()),
-            ["apis", group, version] => Self::GroupVersion { group: (*group).into(), version: (*version).into() },
+            ["apis", group, version] => {
+                Self::GroupVersion { group: (*group).into(), version: (*version).into() }
+            }
             ["apis", group, version, rest @ ..] => resource(group, version, rest),
             _ => Self::Unknown,
         }
@@ -114,7 +119,10 @@ mod tests {
             ("/api/v1/namespaces/a/pods/", target("", "a", "pods", "", "")),
             ("/api/v1/namespaces/a/pods/b/log", target("", "a", "pods", "b", "log")),
             ("/apis/apps/v1/namespaces/a/deployments/b", target("apps", "a", "deployments", "b", "")),
-            ("/apis/rbac/v1/clusterroles/system%3Anode", target("rbac", "", "clusterroles", "system:node", "")),
+            (
+                "/apis/rbac/v1/clusterroles/system%3Anode",
+                target("rbac", "", "clusterroles", "system:node", ""),
+            ),
             ("/api", Route::CoreVersions),
             ("/apis/", Route::Groups),
             ("/openapi/v3/apis/apps/v1", Route::OpenApi("apis/apps/v1".into())),

@@ -88,7 +88,8 @@ pub(super) fn stream(
         over: false,
     };
     let opening = watch.opening(&first, from_now);
-    let rest = stream::unfold(watch, |mut watch| async move { watch.next().await.map(|bytes| (bytes, watch)) });
+    let rest =
+        stream::unfold(watch, |mut watch| async move { watch.next().await.map(|bytes| (bytes, watch)) });
     stream::iter(opening).chain(rest).boxed()
 }
 
@@ -238,7 +239,7 @@ fn left(change: &Change) -> Stored {
     let mut value = last.value.clone();
     object::metadata(&mut value).insert("resourceVersion".into(), change.revision.to_string().into());
     let json = serde_json::to_vec(&value).expect("a JSON value encodes").into();
-    Stored { value, json, revision: change.revision }
+    Stored { value, json }
 }
 
 fn encode(kind: &str, object: &[u8]) -> Bytes {

@@ -20,7 +20,7 @@ use crate::rules::{
 };
 use crate::schema;
 use crate::status::Status;
-use crate::types;
+use crate::types::{self, Decoded, TypeRef};
 
 /// How the owners of fields are found when the object is final.
 pub(super) enum Ownership {
@@ -94,59 +94,43 @@ fn check_name(value: &mut Value, expected: &str) -> Result<(), Status> {
 /// Looks at every field as a decoder would: unknown ones are dropped and, where asked for, reported; wrong types refuse.
 pub(super) fn decode(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
     let resource = call.resource;
-    let cannot = |why: String| {
-        let Resource { kind, version, .. } = &**resource;
-        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    let decoded = match &resource.source {
+        Source::Builtin(Some(ty)) => decode_typed(*ty, value),
+        Source::Builtin(None) => Decoded::default(),
+        Source::Custom { .. } => decode_custom(resource, value),
     };
-    let unknown = match &resource.source {
-        Source::Builtin(Some(ty)) => {
-            let decoded = types::check(*ty, value);
-            if let Some(error) = decoded.error {
-                return Err(cannot(error));
-            }
-            types::normalize(*ty, value);
-            decoded.unknown
-        }
-        Source::Builtin(None) => Vec::new(),
-        Source::Custom { .. } => decode_custom(resource, value).map_err(cannot)?,
-    };
-    report_unknown(call, &unknown).map_err(cannot)?;
+    let strict =
+        if call.options.validation == FieldValidation::Strict { decoded.strict_error() } else { None };
+    if let Some(error) = decoded.error.or(strict) {
+        let message = types::cannot_be_handled(&resource.version, &resource.kind, &error);
+        return Err(Status::bad_request(message));
+    }
+    if call.options.validation == FieldValidation::Warn {
+        decoded.unknown.iter().for_each(|path| call.warn(format!("unknown field {path:?}")));
+    }
     to_stored(resource, value);
     Ok(())
 }
 
+fn decode_typed(ty: TypeRef, value: &mut Value) -> Decoded {
+    let decoded = types::check(ty, value);
+    types::normalize(ty, value);
+    decoded
+}
+
 /// Metadata of custom resources is typed like everybody's; the rest follows the definition's schema.
-fn decode_custom(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
-    let mut unknown = Vec::new();
+fn decode_custom(resource: &Resource, value: &mut Value) -> Decoded {
+    let mut decoded = Decoded::default();
     if let Some(ty) = types::find("v1", "PartialObjectMetadata") {
         let mut head = serde_json::json!({"metadata": value.get("metadata").cloned().unwrap_or_default()});
-        let decoded = types::check(ty, &mut head);
-        if let Some(error) = decoded.error {
-            return Err(error);
-        }
-        unknown.extend(decoded.unknown);
-        types::normalize(ty, &mut head);
+        decoded = decode_typed(ty, &mut head);
         object::fields(value).insert("metadata".into(), head["metadata"].take());
     }
     if let Some(schema) = resource.custom_version().and_then(|version| version.schema.as_ref()) {
-        unknown.extend(schema.prune(value));
+        decoded.unknown.extend(schema.prune(value));
         schema.default(value);
     }
-    Ok(unknown)
-}
-
-fn report_unknown(call: &Call<'_>, unknown: &[String]) -> Result<(), String> {
-    let sentences = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    match call.options.validation {
-        FieldValidation::Strict if !unknown.is_empty() => {
-            Err(format!("strict decoding error: {}", sentences.collect::<Vec<_>>().join(", ")))
-        }
-        FieldValidation::Warn => {
-            sentences.for_each(|sentence| call.warn(sentence));
-            Ok(())
-        }
-        _ => Ok(()),
-    }
+    decoded
 }
 
 /// From the version of the request to the one that is stored.

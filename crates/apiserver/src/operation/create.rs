@@ -94,12 +94,15 @@ fn check_place(call: &Call<'_>, writer: &ClusterWriter<'_>) -> Result<(), Status
         return Ok(());
     }
     let subject = Subject { group: "", plural: "namespaces", name: call.namespace };
-    let found = writer.get(NAMESPACES, &Key::new("", call.namespace)).ok_or_else(|| Status::not_found(subject))?;
+    let found =
+        writer.get(NAMESPACES, &Key::new("", call.namespace)).ok_or_else(|| Status::not_found(subject))?;
     if !object::is_terminating(&found.value) {
         return Ok(());
     }
-    let why =
-        format!("unable to create new content in namespace {} because it is being terminated", call.namespace);
+    let why = format!(
+        "unable to create new content in namespace {} because it is being terminated",
+        call.namespace
+    );
     let cause = serde_json::json!({
         "reason": "NamespaceTerminating",
         "message": format!("namespace {} is being terminated", call.namespace),

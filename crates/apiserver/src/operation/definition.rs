@@ -35,9 +35,7 @@ pub(super) fn establish(call: &Call<'_>, definition: &mut Value) {
     let stored: Vec<Value> = stored.filter(|v| v["storage"] == true).map(|v| v["name"].clone()).collect();
     let status = object::section(definition, "status");
     if status.get("conditions").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-        let condition = |kind: &str, reason: &str, message: &str| {
-            json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message})
-        };
+        let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message});
         let conditions = vec![
             condition("NamesAccepted", "NoConflicts", "no conflicts found"),
             condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
@@ -70,7 +68,8 @@ pub(super) fn after_mark(call: &Call<'_>, writer: &mut ClusterWriter<'_>, defini
         return;
     }
     let spec = &definition.value["spec"];
-    let (Some(group), Some(plural)) = (spec["group"].as_str(), object::text(spec, &["names", "plural"])) else {
+    let (Some(group), Some(plural)) = (spec["group"].as_str(), object::text(spec, &["names", "plural"]))
+    else {
         return;
     };
     if let Some(resource) = call.core.registry().preferred(group, plural) {
@@ -101,7 +100,8 @@ fn finish_if_empty(call: &Call<'_>, writer: &mut ClusterWriter<'_>, group: &str,
         return;
     }
     let mut value = definition.value.clone();
-    let left: Vec<Value> = object::finalizers(&value).filter(|name| *name != CLEAN_UP).map(Value::from).collect();
+    let left: Vec<Value> =
+        object::finalizers(&value).filter(|name| *name != CLEAN_UP).map(Value::from).collect();
     object::metadata(&mut value).insert("finalizers".into(), left.into());
     let definitions = call.core.builtin("apiextensions.k8s.io", "customresourcedefinitions");
     update::store(&Call::new(call.core, &definitions, ""), writer, value);

@@ -10,6 +10,7 @@ use crate::clock::stamp;
 use crate::core::ClusterWriter;
 use crate::invalid::FieldError;
 use crate::object;
+use crate::rules::namespace;
 use crate::status::Status;
 use crate::store::{Key, Stored};
 
@@ -71,7 +72,12 @@ impl DeleteOptions {
             return refuse(FieldError::invalid("gracePeriodSeconds", grace_seconds, detail));
         }
         let precondition = |field| object::text(value, &["preconditions", field]).map(str::to_owned);
-        Ok(Self { propagation, grace_seconds, uid: precondition("uid"), version: precondition("resourceVersion") })
+        Ok(Self {
+            propagation,
+            grace_seconds,
+            uid: precondition("uid"),
+            version: precondition("resourceVersion"),
+        })
     }
 }
 
@@ -160,8 +166,10 @@ fn check_preconditions(call: &Call<'_>, old: &Value, options: &DeleteOptions) ->
 /// Dependents that are to go first, or to stay, are somebody else's work: a finalizer waits for it.
 fn set_propagation_finalizers(value: &mut Value, options: &DeleteOptions) {
     let Some(propagation) = options.propagation else { return };
-    let mut kept: Vec<Value> =
-        object::finalizers(value).filter(|name| ![FOREGROUND, ORPHAN].contains(name)).map(Value::from).collect();
+    let mut kept: Vec<Value> = object::finalizers(value)
+        .filter(|name| ![FOREGROUND, ORPHAN].contains(name))
+        .map(Value::from)
+        .collect();
     match propagation {
         Propagation::Background => {}
         Propagation::Foreground => kept.push(FOREGROUND.into()),
@@ -213,6 +221,6 @@ fn mark(call: &Call<'_>, value: &mut Value, grace: i64) {
     }
     if call.resource.is("", "namespaces") {
         metadata.remove("deletionGracePeriodSeconds");
-        object::section(value, "status").insert("phase".into(), "Terminating".into());
+        namespace::prepare_delete(value);
     }
 }

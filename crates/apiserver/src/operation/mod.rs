@@ -102,7 +102,7 @@ impl<'a> Call<'a> {
         Status::not_found(self.resource.subject(name))
     }
 
-    fn warn(&self, sentence: impl Into<String>) {
+    pub(crate) fn warn(&self, sentence: impl Into<String>) {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(sentence.into());
     }
 
@@ -114,6 +114,6 @@ impl<'a> Call<'a> {
     /// A stored object that was not stored: the answer to a dry run.
     fn pretend(&self, value: Value) -> Arc<Stored> {
         let json = serde_json::to_vec(&value).expect("a JSON value encodes").into();
-        Arc::new(Stored { value, json, revision: self.core.store.revision() })
+        Arc::new(Stored { value, json })
     }
 }

@@ -39,7 +39,12 @@ pub(crate) fn patch(call: &Call<'_>, name: &str, kind: PatchKind, patch: Value) 
 }
 
 /// `value` with the patch applied; the formats that need no other knowledge of the object.
-pub(crate) fn patched(call: &Call<'_>, kind: PatchKind, mut value: Value, patch: &Value) -> Result<Value, Status> {
+pub(crate) fn patched(
+    call: &Call<'_>,
+    kind: PatchKind,
+    mut value: Value,
+    patch: &Value,
+) -> Result<Value, Status> {
     match kind {
         PatchKind::Json => json::apply(&value, patch).map_err(|error| refused_json_patch(&error)),
         PatchKind::Merge if !patch.is_object() => {
@@ -106,7 +111,9 @@ fn leave_out_other_parts(call: &Call<'_>, applied: &mut Value) {
         Part::Whole => {
             fields.remove("status");
         }
-        Part::Status => fields.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status")),
+        Part::Status => {
+            fields.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"))
+        }
     }
 }
 

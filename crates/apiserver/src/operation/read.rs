@@ -31,7 +31,11 @@ pub(crate) fn parse_revision(text: &str) -> Result<Option<u64>, Status> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        let why = if text.bytes().all(|byte| byte.is_ascii_digit()) { "value out of range" } else { "invalid syntax" };
+        let why = if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            "value out of range"
+        } else {
+            "invalid syntax"
+        };
         Status::bad_request(format!(
             "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"
         ))
@@ -83,9 +87,8 @@ fn identity(call: &Call<'_>, query: &ListQuery) -> String {
 }
 
 fn next_page(call: &Call<'_>, query: &ListQuery, token: &str) -> Result<Page, Status> {
-    let token = Token::decode(token).ok_or_else(|| {
-        Status::bad_request("continue key is not valid: the token could not be decoded")
-    })?;
+    let token = Token::decode(token)
+        .ok_or_else(|| Status::bad_request("continue key is not valid: the token could not be decoded"))?;
     let Some(revision) = token.revision else {
         let (revision, items) = newest(call);
         return Ok(first_page(call, query, revision, after(items, &token.after)));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::delete::{DeleteOptions, Deleted, delete};
 use super::admission::{self, Ownership};
+use super::delete::{DeleteOptions, Deleted, delete};
 use super::{Call, Outcome, get, update};
 use crate::object;
 use crate::rules;
@@ -30,7 +30,11 @@ fn scale_of(call: &Call<'_>, value: &Value) -> Value {
                 selector.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default(),
             )
         }
-        None => (number(&["spec", "replicas"]), number(&["status", "replicas"]), selector_text(&value["spec"]["selector"])),
+        None => (
+            number(&["spec", "replicas"]),
+            number(&["status", "replicas"]),
+            selector_text(&value["spec"]["selector"]),
+        ),
     };
     let mut status = json!({"replicas": running.unwrap_or(0)});
     if !selector.is_empty() {
@@ -53,7 +57,8 @@ fn scale_of(call: &Call<'_>, value: &Value) -> Value {
 /// A label selector in its textual form.
 fn selector_text(selector: &Value) -> String {
     let labels = selector.get("matchLabels").unwrap_or(selector).as_object();
-    let pairs = labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    let pairs =
+        labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
     pairs.collect::<Vec<_>>().join(",")
 }
 

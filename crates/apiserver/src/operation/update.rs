@@ -107,7 +107,8 @@ fn check_preconditions(call: &Call<'_>, old: &Value, new: &Value) -> Result<(), 
     let version = object::meta_text(new, "resourceVersion");
     if !version.is_empty() && version != object::meta_text(old, "resourceVersion") {
         if version.parse::<u64>().is_err() {
-            let error = FieldError::invalid("metadata.resourceVersion", version, "must be an unsigned integer");
+            let error =
+                FieldError::invalid("metadata.resourceVersion", version, "must be an unsigned integer");
             return Err(Status::invalid(&call.resource.group, &call.resource.kind, subject.name, &[error]));
         }
         return Err(Status::stale(subject));
@@ -135,7 +136,8 @@ fn keep_other_parts(call: &Call<'_>, old: &Value, new: &mut Value) {
         return object::carry(before, after, "status");
     }
     let status = after.remove("status");
-    let metadata = if call.resource.is_custom() { custom_metadata(old, after) } else { after.remove("metadata") };
+    let metadata =
+        if call.resource.is_custom() { custom_metadata(old, after) } else { after.remove("metadata") };
     *after = before.clone();
     put(after, "status", status);
     put(after, "metadata", metadata);

@@ -21,7 +21,6 @@ mod workloads;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use age::human_duration;
 pub(crate) use column::Column;
 pub(crate) use custom::{NAME_AND_AGE, custom};
 

@@ -129,7 +129,8 @@ fn resource(row: &Row) -> Resource {
     let api_version = super::api_version(row.group, row.version);
     // Both Event APIs are views of the same objects, stored as core/v1.
     let is_event_view = row.group == "events.k8s.io";
-    let collection = if is_event_view { "/events".into() } else { format!("{}/{}", row.group, row.plural).into() };
+    let collection =
+        if is_event_view { "/events".into() } else { format!("{}/{}", row.group, row.plural).into() };
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     Resource {
         group: row.group.to_owned(),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Generation, Resource, Source, Traits, View, api_version};
 use crate::patch;
-use crate::schema::Definition;
+use crate::schema::{Definition, Version};
 use crate::shape::Shape;
 
 /// The resources of a stored definition; one that does not parse brings none (it was refused when written).
@@ -22,7 +22,7 @@ pub(super) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
 
 fn resource(definition: &Arc<Definition>, place: usize) -> Resource {
     let version = &definition.versions[place];
-    let stored = definition.versions.iter().find(|version| version.storage).unwrap_or(version);
+    let stored = definition.storage().unwrap_or(version);
     let names = &definition.names;
     let traits = Traits {
         status: version.status,
@@ -45,10 +45,17 @@ fn resource(definition: &Arc<Definition>, place: usize) -> Resource {
         namespaced: definition.namespaced,
         traits,
         collection: format!("{}/{}", definition.group, names.plural).into(),
-        shape: version.schema.as_ref().map_or(Shape::Open, |_| patch::schema::shape(&version.raw_schema)),
+        shape: shape(version),
         source: Source::Custom { definition: definition.clone(), version: place },
         empty: None,
         view: if version.name == stored.name { View::Stored } else { View::Renamed },
         stored_api_version: api_version(&definition.group, &stored.name),
+    }
+}
+
+fn shape(version: &Version) -> Shape {
+    match version.schema {
+        Some(_) => patch::schema::shape(&version.raw_schema),
+        None => patch::object_meta::untyped_object(),
     }
 }

@@ -120,6 +120,13 @@ impl Resource {
         self.custom_version()?.scale.as_ref()
     }
 
+    /// What users of a deprecated version are told.
+    pub(crate) fn deprecation(&self) -> Option<String> {
+        let version = self.custom_version().filter(|version| version.deprecated)?;
+        let plain = || format!("{} {} is deprecated", self.api_version(), self.kind);
+        Some(version.warning.clone().unwrap_or_else(plain))
+    }
+
     /// The verbs of the resource itself, as discovery lists them.
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
         if self.traits.review {
@@ -227,18 +234,5 @@ impl Registry {
     /// The resource in its preferred version.
     pub(crate) fn preferred(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.groups.get(group)?.iter().find_map(|version| version.resources.get(plural))
-    }
-
-    /// Every resource once, in its preferred version.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.groups.values().flat_map(|versions| {
-            versions.iter().enumerate().flat_map(move |(place, version)| {
-                let earlier = &versions[..place];
-                version
-                    .resources
-                    .values()
-                    .filter(move |resource| !earlier.iter().any(|v| v.resources.contains_key(&resource.plural)))
-            })
-        })
     }
 }

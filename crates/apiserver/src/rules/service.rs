@@ -45,10 +45,10 @@ impl Default for Features {
 
 /// Where the addresses and ports of Services come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
+pub(crate) struct Network {
     /// At most one network of each address family; the first one is the family of Services that ask for none.
-    pub service_cidrs: Vec<IpNet>,
-    pub node_ports: RangeInclusive<u16>,
+    pub(crate) service_cidrs: Vec<IpNet>,
+    pub(crate) node_ports: RangeInclusive<u16>,
 }
 
 impl Network {

@@ -31,9 +31,21 @@ pub(crate) fn default(kind: &str, object: &mut Value) {
 
 /// Settles a new workload: no status yet, and for a Job the labels that tell its pods from those of all others.
 pub(crate) fn prepare_create(kind: &str, object: &mut Value) {
-    field::set(object, "status", json!({}));
+    field::set(object, "status", first_status(kind));
     if kind == "Job" && !field::flag(object, "spec.manualSelector") {
         identify_job(object);
+    }
+}
+
+/// A status that nobody has written yet, with the numbers that are always shown.
+fn first_status(kind: &str) -> Value {
+    match kind {
+        "ReplicaSet" => json!({"replicas": 0}),
+        "StatefulSet" => json!({"replicas": 0, "availableReplicas": 0}),
+        "DaemonSet" => json!({
+            "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+        }),
+        _ => json!({}),
     }
 }
 
@@ -85,6 +97,7 @@ fn stateful_set(object: &mut Value) {
     let is_rolling = field::text(object, "spec.updateStrategy.type") == "RollingUpdate";
     if is_rolling && field::at(object, "spec.updateStrategy.rollingUpdate").is_some() {
         field::fill_absent(object, "spec.updateStrategy.rollingUpdate.partition", 0);
+        field::fill_absent(object, "spec.updateStrategy.rollingUpdate.maxUnavailable", 1);
     }
     for key in ["whenDeleted", "whenScaled"] {
         field::fill(object, &format!("spec.persistentVolumeClaimRetentionPolicy.{key}"), "Retain");
@@ -284,7 +297,7 @@ mod tests {
         let set = workload("StatefulSet", json!({}));
         assert_eq!(
             set["spec"]["updateStrategy"],
-            json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+            json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 1}})
         );
         assert_eq!(set["spec"]["podManagementPolicy"], "OrderedReady");
         let daemon = workload("DaemonSet", json!({}));

@@ -11,7 +11,6 @@ use super::jsonpath::JsonPath;
 use super::registration;
 use super::structural::Schema;
 use super::structure::{branches, text};
-use super::version::compare_versions;
 use crate::invalid::FieldError;
 
 /// A custom resource.
@@ -80,6 +79,11 @@ pub(crate) struct SelectableField {
 }
 
 impl Definition {
+    /// The version in which objects are stored.
+    pub(crate) fn storage(&self) -> Option<&Version> {
+        self.versions.iter().find(|version| version.storage)
+    }
+
     /// Reads a CustomResourceDefinition, completed or not. All errors are reported at once.
     pub(crate) fn parse(crd: &Value) -> Result<Self, Vec<FieldError>> {
         let mut crd = crd.clone();
@@ -93,26 +97,6 @@ impl Definition {
             namespaced: spec["scope"] == "Namespaced",
             versions: versions.map(|(raw, schema)| Version::read(raw, schema)).collect(),
         })
-    }
-
-    /// The name of the definition: `plural.group`.
-    pub(crate) fn name(&self) -> String {
-        format!("{}.{}", self.names.plural, self.group)
-    }
-
-    pub(crate) fn version(&self, name: &str) -> Option<&Version> {
-        self.versions.iter().find(|version| version.name == name)
-    }
-
-    pub(crate) fn storage(&self) -> Option<&Version> {
-        self.versions.iter().find(|version| version.storage)
-    }
-
-    /// The served versions, preferred ones first.
-    pub(crate) fn served(&self) -> Vec<&Version> {
-        let mut served: Vec<&Version> = self.versions.iter().filter(|version| version.served).collect();
-        served.sort_by(|a, b| compare_versions(&a.name, &b.name));
-        served
     }
 }
 

@@ -28,9 +28,8 @@ mod validation;
 mod verdict;
 mod version;
 
-pub(crate) use definition::{Column, Definition, Names, ScalePaths, SelectableField, Version, complete};
-pub(crate) use jsonpath::{JsonPath, JsonPathError};
-pub(crate) use structural::{Additional, ListType, MapType, Schema, Type};
+pub(crate) use definition::{Definition, ScalePaths, Version, complete};
+pub(crate) use jsonpath::JsonPath;
 pub(crate) use version::compare_versions;
 
 #[cfg(test)]

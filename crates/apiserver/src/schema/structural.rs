@@ -25,7 +25,6 @@ pub(crate) struct Schema {
     pub(crate) preserve_unknown_fields: bool,
     pub(crate) embedded_resource: bool,
     pub(crate) list_type: Option<ListType>,
-    pub(crate) map_type: Option<MapType>,
     pub(crate) properties: BTreeMap<String, Schema>,
     pub(crate) additional: Option<Additional>,
     pub(crate) items: Option<Box<Schema>>,
@@ -78,13 +77,6 @@ pub(crate) enum ListType {
     Atomic,
     Set,
     Map(Vec<String>),
-}
-
-/// `x-kubernetes-map-type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MapType {
-    Atomic,
-    Granular,
 }
 
 /// `additionalProperties`.
@@ -195,7 +187,6 @@ impl Reader {
             preserve_unknown_fields: self.flag(node, at, "x-kubernetes-preserve-unknown-fields"),
             embedded_resource: self.flag(node, at, "x-kubernetes-embedded-resource"),
             list_type: self.list_type(node, at),
-            map_type: self.map_type(node, at),
             default: node.get("default").filter(|value| !value.is_null()).cloned(),
             rules: self.rules(raw, at),
             ..Schema::blank()
@@ -275,13 +266,6 @@ impl Reader {
             "set" => Some(ListType::Set),
             "map" => Some(ListType::Map(keys)),
             _ => Some(ListType::Atomic),
-        }
-    }
-
-    fn map_type(&mut self, node: &Map<String, Value>, at: &str) -> Option<MapType> {
-        match self.text(node, at, "x-kubernetes-map-type")? {
-            "atomic" => Some(MapType::Atomic),
-            _ => Some(MapType::Granular),
         }
     }
 

@@ -7,7 +7,8 @@ mod rules;
 
 use serde_json::Value;
 
-use super::{Definition, Schema};
+use super::Definition;
+use super::structural::Schema;
 
 /// A definition as people write them.
 const SERVICE_IMPORT: &str = include_str!("tests/service-import.yaml");

@@ -123,7 +123,7 @@ mod tests {
         let pages = Pages::default();
         let then = Timestamp::from_second(1_000).unwrap();
         pages.remember(then, 1, "q", Arc::default());
-        let later = |seconds| Timestamp::from_second(1_000 + seconds).unwrap();
+        let later = |seconds: i64| Timestamp::from_second(1_000 + seconds).unwrap();
         assert!(pages.recall(later(300), 1, "q").is_some());
         assert!(pages.recall(later(301), 1, "q").is_none());
         assert!(pages.recall(later(1), 1, "other").is_none());

@@ -27,7 +27,6 @@ struct Parts<'a> {
     digits: &'a str,
     fraction: &'a str,
     suffix: &'a str,
-    text: &'a str,
 }
 
 #[derive(Clone, Copy)]
@@ -69,7 +68,7 @@ impl<'a> Parts<'a> {
         if !exponent.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(WRONG_FORMAT);
         }
-        Ok(Parts { negative: text.starts_with('-'), digits, fraction, suffix, text })
+        Ok(Parts { negative: text.starts_with('-'), digits, fraction, suffix })
     }
 
     /// `None` where the text stays.

@@ -70,7 +70,13 @@ impl Wire {
         answer.expect("the service never fails")
     }
 
-    pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Reply {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Reply {
         let request = Request::builder().method(method).uri(path);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         read(self.raw(request.body(body).expect("a request")).await).await
@@ -224,7 +230,8 @@ impl Watch {
                 let line: Vec<u8> = self.pending.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).expect("every line is an event"));
             }
-            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("the watch is alive")?;
+            let frame =
+                tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("the watch is alive")?;
             self.pending.extend(frame.expect("the stream is whole").into_data().expect("no trailers"));
         }
     }
@@ -250,7 +257,9 @@ impl Watch {
     pub(crate) async fn summary(self) -> Vec<(String, String)> {
         let owned = |value: &Value| text(value).to_owned();
         let rest = self.rest().await;
-        rest.iter().map(|event| (owned(&event["type"]), owned(&event["object"]["metadata"]["name"]))).collect()
+        rest.iter()
+            .map(|event| (owned(&event["type"]), owned(&event["object"]["metadata"]["name"])))
+            .collect()
     }
 }
 

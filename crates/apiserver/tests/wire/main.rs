@@ -4,4 +4,6 @@
 //! goes through the service that also stands behind TLS; nothing looks inside.
 
 mod client;
+mod deletion;
 mod golden;
+mod objects;

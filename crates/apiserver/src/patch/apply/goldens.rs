@@ -6,6 +6,7 @@
 
 use serde_json::{Value, json};
 
+use super::plan::Plan;
 use super::*;
 use crate::patch::{fixtures, schema};
 use crate::shape::Shape;

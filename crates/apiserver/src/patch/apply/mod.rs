@@ -27,9 +27,8 @@ mod properties;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use conflict::{Conflict, causes, message};
-pub(crate) use owned::Misshapen;
-pub(crate) use plan::{Pending, Plan, Rejection, plan};
+pub(crate) use conflict::{causes, message};
+pub(crate) use plan::{Pending, Rejection, plan};
 pub(crate) use update::update;
 
 /// Who writes, through what, and when.

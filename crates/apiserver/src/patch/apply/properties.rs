@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::compare::compare;
 use super::fieldset::FieldSet;
 use super::owned::{fields_of, ownable};
+use super::plan::Plan;
 use super::*;
 use crate::patch::schema;
 use crate::shape::Shape;

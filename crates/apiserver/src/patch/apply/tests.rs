@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::compare::compare;
 use super::fieldset::{self, FieldSet};
 use super::owned::{fields_of, ownable};
+use super::plan::Plan;
 use super::*;
 use crate::patch::{fixtures, object_meta};
 use crate::shape::Shape;

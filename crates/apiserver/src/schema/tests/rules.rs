@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{parse, texts};
-use crate::schema::Schema;
+use crate::schema::structural::Schema;
 
 /// An autoscaler with rules of every kind.
 fn schema() -> Schema {

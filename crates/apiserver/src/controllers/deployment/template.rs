@@ -1,0 +1,111 @@
+//! From a Deployment's template to the ReplicaSet that runs it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube::ResourceExt;
+
+use super::super::ownership;
+
+/// Tells the pods of one template from those of another.
+pub(super) const HASH: &str = "pod-template-hash";
+
+/// Whether `set` runs what `deployment` asks for now.
+pub(super) fn is_same(deployment: &Deployment, set: &ReplicaSet) -> bool {
+    let wanted = deployment.spec.as_ref().map(|spec| &spec.template);
+    let found = set.spec.as_ref().and_then(|spec| spec.template.clone());
+    let found = found.map(|mut template| {
+        if let Some(labels) = template.metadata.as_mut().and_then(|metadata| metadata.labels.as_mut()) {
+            labels.remove(HASH);
+        }
+        template
+    });
+    wanted == found.as_ref()
+}
+
+/// A new set for the current template.
+pub(super) fn set(deployment: &Deployment, replicas: i32, notes: BTreeMap<String, String>) -> Option<ReplicaSet> {
+    let spec = deployment.spec.as_ref()?;
+    let salt = deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let hash = hash(&spec.template, salt);
+    let mut template = spec.template.clone();
+    let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
+    labels.insert(HASH.to_owned(), hash.clone());
+    let labels = labels.clone();
+    let mut matching = spec.selector.match_labels.clone().unwrap_or_default();
+    matching.insert(HASH.to_owned(), hash.clone());
+    let selector = LabelSelector { match_labels: Some(matching), ..spec.selector.clone() };
+    let metadata = ObjectMeta {
+        name: Some(format!("{}-{hash}", deployment.name_any())),
+        namespace: deployment.namespace(),
+        labels: Some(labels),
+        annotations: Some(notes),
+        owner_references: Some(vec![ownership::reference(deployment)?]),
+        ..ObjectMeta::default()
+    };
+    let spec = ReplicaSetSpec {
+        replicas: Some(replicas),
+        min_ready_seconds: spec.min_ready_seconds,
+        selector,
+        template: Some(template),
+    };
+    Some(ReplicaSet { metadata, spec: Some(spec), status: None })
+}
+
+/// FNV-1a over the template's JSON, whose fields are in a fixed order, in letters that make no words.
+fn hash(template: &PodTemplateSpec, salt: i32) -> String {
+    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let json = serde_json::to_value(template).unwrap_or_default().to_string();
+    let salted = json.into_bytes().into_iter().chain(salt.to_le_bytes());
+    let mut hash = salted.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let mut text = String::new();
+    for _ in 0..8 {
+        text.push(char::from(ALPHABET[hash as usize % ALPHABET.len()]));
+        hash /= ALPHABET.len() as u32;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn deployment(image: &str) -> Deployment {
+        from_value(json!({
+            "metadata": {"namespace": "a", "name": "web", "uid": "me"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {"containers": [{"name": "c", "image": image}]},
+                },
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_set_is_recognised_by_its_template() {
+        let (first, second) = (deployment("one"), deployment("two"));
+        let set = set(&first, 3, BTreeMap::new()).unwrap();
+        assert!(is_same(&first, &set));
+        assert!(!is_same(&second, &set));
+        let hash = &set.labels()[HASH];
+        assert_eq!(set.name_any(), format!("web-{hash}"));
+        assert_eq!(set.spec.as_ref().unwrap().selector.match_labels.as_ref().unwrap().get(HASH), Some(hash));
+    }
+
+    #[test]
+    fn a_collision_changes_the_name() {
+        let first = deployment("one");
+        let mut salted = first.clone();
+        salted.status.get_or_insert_default().collision_count = Some(1);
+        let name = |deployment| set(deployment, 1, BTreeMap::new()).unwrap().name_any();
+        assert_eq!(name(&first), name(&first.clone()));
+        assert_ne!(name(&first), name(&salted));
+    }
+}
