@@ -6,6 +6,7 @@
 
 mod bench;
 mod crds;
+mod test;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Command {
     Bench(bench::Command),
     /// Write the CRD manifests in deploy/crds
     Crds(crds::Args),
+    /// Install what the tests need and run all of them
+    Test(test::Args),
 }
 
 /// What a command ends with; the error is printed with its causes.
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(command) => bench::run(command),
         Command::Crds(args) => crds::run(&args),
+        Command::Test(args) => test::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -69,6 +69,12 @@ fn field(object: &Value, path: &str) -> String {
     match path.split('.').try_fold(object, |value, key| value.get(key)) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Null) | None if path == "spec.unschedulable" => "false".to_owned(),
+        // Where an event comes from: the component of the old field, or of the new one.
+        Some(Value::Object(source)) if path == "source" => match source.get("component") {
+            Some(Value::String(component)) if !component.is_empty() => component.clone(),
+            _ => field(object, "reportingComponent"),
+        },
+        Some(Value::Null) | None if path == "source" => field(object, "reportingComponent"),
         Some(Value::Null) | None => String::new(),
         Some(other) => other.to_string(),
     }

@@ -128,10 +128,9 @@ impl Status {
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    pub(crate) fn unsupported_media_type(got: &str, accepted: &str) -> Self {
-        let what = if got.is_empty() { String::new() } else { format!(", got {got:?}") };
+    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
         let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: {accepted}{what}"
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
         );
         Self::new(415, "UnsupportedMediaType", message)
     }
@@ -191,7 +190,7 @@ impl Status {
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
         }
-        if !self.details.is_empty() || matches!(self.reason, "NotFound") {
+        if !self.details.is_empty() || matches!(self.reason, "NotFound" | "MethodNotAllowed" | "Invalid") {
             status["details"] = self.details.clone().into();
         }
         status

@@ -11,6 +11,9 @@ use tombolo_apiserver::{Cluster, Context, Options, Server, controllers, kubeconf
 
 use crate::failure::Failure;
 
+/// The nodes of each cluster: two, so that things spread.
+const PHANTOM_NODES: usize = 2;
+
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// How many clusters to run.

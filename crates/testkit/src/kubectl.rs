@@ -99,6 +99,15 @@ impl Kubectl {
         running
     }
 
+    /// Starts a command line that watches, such as `wait`, and returns once the server has accepted its watch: changes
+    /// from then on are seen.
+    #[track_caller]
+    pub fn start_watching(&self, line: &str) -> Running {
+        let mut running = self.start(&format!("{line} -v=6"));
+        running.await_complaint("watch=true");
+        running
+    }
+
     #[track_caller]
     fn launch(&self, line: &str) -> Running {
         let mut child = Command::new("kubectl")
@@ -120,7 +129,14 @@ impl Kubectl {
             .expect("kubectl starts");
         let lines = follow(child.stdout.take().expect("a pipe"));
         let complaints = follow(child.stderr.take().expect("a pipe"));
-        Running { line: line.to_owned(), child, lines, complaints, stdout: String::new() }
+        Running {
+            line: line.to_owned(),
+            child,
+            lines,
+            complaints,
+            stdout: String::new(),
+            stderr: String::new(),
+        }
     }
 }
 
@@ -138,6 +154,7 @@ pub struct Running {
     lines: mpsc::Receiver<String>,
     complaints: mpsc::Receiver<String>,
     stdout: String,
+    stderr: String,
 }
 
 impl Running {
@@ -173,8 +190,20 @@ impl Running {
             Ok(status) => status,
             Err(cause) => self.give_up(&format!("its end could not be seen: {cause}")),
         };
-        let stdout = std::mem::take(&mut self.stdout);
-        Outcome { line: std::mem::take(&mut self.line), status, stdout, stderr: self.complaints.iter().collect() }
+        self.stderr.extend(self.complaints.iter());
+        let [line, stdout, stderr] = [&mut self.line, &mut self.stdout, &mut self.stderr].map(std::mem::take);
+        Outcome { line, status, stdout, stderr }
+    }
+
+    #[track_caller]
+    fn await_complaint(&mut self, part: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.stderr.contains(part) {
+            match self.complaints.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.stderr += &line,
+                Err(cause) => self.give_up(&format!("it never said {part:?}: {cause}")),
+            }
+        }
     }
 
     #[track_caller]
@@ -190,8 +219,8 @@ impl Running {
     fn give_up(&mut self, why: &str) -> ! {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let stderr: String = self.complaints.try_iter().collect();
-        panic!("kubectl {}: {why}\nstdout so far:\n{}stderr so far:\n{stderr}", self.line, self.stdout)
+        self.stderr.extend(self.complaints.try_iter());
+        panic!("kubectl {}: {why}\n--- stdout\n{}--- stderr\n{}---", self.line, self.stdout, self.stderr)
     }
 }
 
@@ -279,7 +308,8 @@ impl std::fmt::Display for Outcome {
 fn row_is(row: &str, expected: &str) -> bool {
     let cells: Vec<&str> = row.split_whitespace().collect();
     let expected: Vec<&str> = expected.split_whitespace().collect();
-    cells.len() == expected.len() && cells.iter().zip(&expected).all(|(cell, want)| *want == "*" || cell == want)
+    cells.len() == expected.len()
+        && cells.iter().zip(&expected).all(|(cell, want)| *want == "*" || cell == want)
 }
 
 /// The words of a command line: blanks separate them, single quotes keep blanks.

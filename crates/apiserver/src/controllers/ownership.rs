@@ -77,8 +77,7 @@ mod tests {
         let pod = |app: &str, owner: Option<&str>, deleting: bool| -> Pod {
             let mut metadata = json!({"name": "p", "labels": {"app": app}});
             if let Some(uid) = owner {
-                metadata["ownerReferences"] =
-                    json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": uid, "controller": true}]);
+                metadata["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": uid, "controller": true}]);
             }
             if deleting {
                 metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

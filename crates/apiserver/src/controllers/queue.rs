@@ -101,7 +101,8 @@ impl<T: Ord + Clone> State<T> {
 
     /// The first item, or when to ask again.
     fn pop(&mut self, now: Instant) -> Result<T, Option<Instant>> {
-        let due: Vec<T> = self.later.iter().filter(|(_, due)| **due <= now).map(|(item, _)| item.clone()).collect();
+        let due: Vec<T> =
+            self.later.iter().filter(|(_, due)| **due <= now).map(|(item, _)| item.clone()).collect();
         for item in due {
             self.later.remove(&item);
             self.push(item);

@@ -5,12 +5,14 @@
 mod body;
 mod decode;
 mod discovery;
+mod json;
 mod openapi;
 mod present;
 mod query;
 mod resource;
 mod review;
 mod route;
+mod selectable;
 mod watch;
 
 use std::sync::Arc;
@@ -133,6 +135,7 @@ async fn dispatch(asked: &Asked<'_>, route: Route) -> Answer {
         Route::GroupVersion { group, version } => {
             discovery::resources(&registry, &group, &version).map_or_else(page_not_found, found)
         }
+        Route::OpenApiV2 => Ok(openapi::v2()),
         Route::OpenApiIndex => Ok(reply(StatusCode::OK, &openapi::index(&registry))),
         Route::OpenApi(path) => {
             openapi::document(&registry, &path, asked.query.text("hash")).map_or_else(page_not_found, Ok)

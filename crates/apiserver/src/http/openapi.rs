@@ -4,13 +4,24 @@
 //! need not. No strategic merge patch is announced, because that would oblige us to publish every schema with its merge
 //! keys; clients then use their built-in tables.
 
-use http::header::{CACHE_CONTROL, ETAG, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::discovery::fingerprint;
 use super::{Body, json_bytes};
 use crate::registry::{GroupVersion, Registry, Resource};
+
+/// `GET /openapi/v2`: a document without schemas. Clients of before 1.27 insist on getting one and validate nothing then;
+/// later ones ask for it now and then and are content.
+pub(super) fn v2() -> Response<Body> {
+    // Fields 1 (swagger), 2 (info: title, version) and 8 (no paths) of the protobuf form, the only one clients ask for.
+    const DOCUMENT: &[u8] = b"\x0a\x032.0\x12\x0d\x0a\x07tombolo\x12\x02v1\x42\x00";
+    let mut response = Response::new(Body::whole(DOCUMENT));
+    let media_type = HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    response
+}
 
 /// `GET /openapi/v3`: one entry per group version.
 pub(super) fn index(registry: &Registry) -> Value {

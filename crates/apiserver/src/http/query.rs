@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::selectable;
 use crate::invalid::FieldError;
 use crate::operation::{FieldValidation, ListQuery, VersionMatch, WriteOptions, parse_revision};
 use crate::registry::Resource;
-use crate::selector::{self, FieldTerm, Selector};
+use crate::selector::{self, Selector};
 use crate::status::Status;
 
 /// The parameters of a request; the first of several with one name counts.
@@ -23,6 +24,10 @@ impl Query {
 
     pub(super) fn text(&self, key: &str) -> &str {
         self.0.get(key).map_or("", String::as_str)
+    }
+
+    fn has(&self, key: &str) -> bool {
+        !self.text(key).is_empty()
     }
 
     pub(super) fn flag(&self, key: &str) -> Result<bool, Status> {
@@ -57,6 +62,7 @@ impl Query {
             validation: self.field_validation()?,
             dry_run: self.dry_run()?,
             force: self.flag("force")?,
+            duplicates: Vec::new(),
         })
     }
 
@@ -86,6 +92,7 @@ impl Query {
     }
 
     pub(super) fn list(&self, resource: &Resource) -> Result<ListQuery, Status> {
+        let revision_match = self.version_match()?;
         let limit = self.number("limit")?.unwrap_or(0).max(0);
         let token = self.text("continue");
         let revision = parse_revision(self.text("resourceVersion"))?;
@@ -99,88 +106,69 @@ impl Query {
             limit: usize::try_from(limit).unwrap_or(0),
             continue_token: (!token.is_empty()).then(|| token.to_owned()),
             revision,
-            revision_match: self.version_match(revision)?,
+            revision_match,
         })
     }
 
-    pub(super) fn version_match(&self, revision: Option<u64>) -> Result<Option<VersionMatch>, Status> {
-        let refuse = |error| Err(Status::invalid("meta.k8s.io", "ListOptions", "", &[error]));
+    /// How `resourceVersion` of a list is meant; everything that is wrong with it at once, as a real server says it.
+    fn version_match(&self) -> Result<Option<VersionMatch>, Status> {
         let field = "resourceVersionMatch";
-        match self.text(field) {
-            "" => Ok(None),
-            _ if revision.is_none() => refuse(FieldError::forbidden(
-                field,
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            )),
-            "Exact" if revision == Some(0) => {
-                let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-                refuse(FieldError::forbidden(field, detail))
-            }
+        let (version, matching) = (self.text("resourceVersion"), self.text(field));
+        let forbidden = |detail: &str| FieldError::forbidden(field, detail);
+        let mut wrong = Vec::new();
+        if !matching.is_empty() && version.is_empty() {
+            wrong.push(forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        }
+        if !matching.is_empty() && !self.text("continue").is_empty() {
+            wrong.push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
+        }
+        if !["", "Exact", "NotOlderThan"].contains(&matching) {
+            wrong.push(FieldError::not_supported(field, matching, &["Exact", "NotOlderThan", ""]));
+        }
+        if matching == "Exact" && version == "0" {
+            wrong.push(forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+        }
+        if self.has("sendInitialEvents") {
+            let detail = "sendInitialEvents is forbidden for list";
+            wrong.push(FieldError::forbidden("sendInitialEvents", detail));
+        }
+        match matching {
+            _ if !wrong.is_empty() => Err(list_options_invalid(&wrong)),
             "Exact" => Ok(Some(VersionMatch::Exact)),
             "NotOlderThan" => Ok(Some(VersionMatch::NotOlderThan)),
-            other => refuse(FieldError::not_supported(field, other, &["Exact", "NotOlderThan", ""])),
+            _ => Ok(None),
         }
+    }
+
+    /// Whether a watch wants the current state first; `None`: what the resource version says.
+    pub(super) fn initial_events(&self) -> Result<Option<bool>, Status> {
+        let wanted =
+            if self.has("sendInitialEvents") { Some(self.flag("sendInitialEvents")?) } else { None };
+        let field = "resourceVersionMatch";
+        let matching = self.text(field);
+        let mut wrong = Vec::new();
+        if wanted.is_some() && matching != "NotOlderThan" {
+            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            wrong.push(FieldError::forbidden(field, detail));
+        }
+        if wanted.is_none() && !matching.is_empty() {
+            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            wrong.push(FieldError::forbidden(field, detail));
+        }
+        if !["", "NotOlderThan"].contains(&matching) {
+            wrong.push(FieldError::not_supported(field, matching, &["NotOlderThan"]));
+        }
+        if wrong.is_empty() { Ok(wanted) } else { Err(list_options_invalid(&wrong)) }
     }
 
     pub(super) fn selector(&self, resource: &Resource) -> Result<Selector, Status> {
         let labels = selector::parse_labels(self.text("labelSelector")).map_err(Status::bad_request)?;
         let fields = selector::parse_fields(self.text("fieldSelector")).map_err(Status::bad_request)?;
-        for term in &fields {
-            check_field(resource, term)?;
-        }
-        Ok(Selector { labels, fields })
+        let fields = fields.into_iter().map(|term| selectable::resolve(resource, term));
+        Ok(Selector { labels, fields: fields.collect::<Result<_, _>>()? })
     }
 }
 
-/// The fields by which objects of a kind may be selected, beyond name and namespace.
-fn selectable(resource: &Resource) -> &'static [&'static str] {
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "pods") => &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ],
-        ("", "services") => &["spec.clusterIP", "spec.type"],
-        ("" | "events.k8s.io", "events") => &[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ],
-        ("", "namespaces") => &["status.phase"],
-        ("", "nodes") => &["spec.unschedulable"],
-        ("", "secrets") => &["type"],
-        ("apps", "replicasets") | ("", "replicationcontrollers") => &["status.replicas"],
-        ("batch", "jobs") => &["status.successful"],
-        _ => &[],
-    }
-}
-
-fn check_field(resource: &Resource, term: &FieldTerm) -> Result<(), Status> {
-    let path = term.path.as_str();
-    let namespaced = resource.namespaced && path == "metadata.namespace";
-    let custom = resource
-        .custom_version()
-        .is_some_and(|version| version.selectable_fields.iter().any(|field| field.name == path));
-    if path == "metadata.name" || namespaced || custom || selectable(resource).contains(&path) {
-        return Ok(());
-    }
-    if resource.is("", "configmaps") || resource.group == "discovery.k8s.io" {
-        return Err(Status::bad_request(format!(
-            "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-        )));
-    }
-    Err(Status::bad_request(format!("field label not supported: {path}")))
+fn list_options_invalid(wrong: &[FieldError]) -> Status {
+    Status::invalid("meta.k8s.io", "ListOptions", "", wrong)
 }

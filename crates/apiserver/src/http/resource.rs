@@ -101,12 +101,13 @@ fn item(asked: &Asked<'_>, call: &mut Call<'_>, name: &str) -> Answer {
         Method::GET | Method::HEAD => shown(asked, call, StatusCode::OK, &operation::get(call, name)?),
         Method::PUT => {
             call.options = asked.query.write_options(asked.agent())?;
-            let value = decode::object(asked.headers, &asked.body)?;
+            let value = decode::of_call(asked.headers, &asked.body, call)?;
             written(asked, call, &operation::update(call, name, value)?)
         }
         Method::PATCH => {
-            let (kind, patch) = decode::patch(asked.headers, &asked.body, call.resource.is_custom())?;
             call.options = asked.query.write_options(asked.agent())?;
+            let is_custom = call.resource.is_custom();
+            let (kind, patch) = decode::patch(asked.headers, &asked.body, call, is_custom)?;
             if kind == PatchKind::Apply {
                 call.options.manager = asked.query.text("fieldManager").to_owned();
             } else if call.options.force {
@@ -125,36 +126,37 @@ fn item(asked: &Asked<'_>, call: &mut Call<'_>, name: &str) -> Answer {
 
 fn part(asked: &Asked<'_>, call: &mut Call<'_>, name: &str, subresource: &str) -> Answer {
     call.options = asked.query.write_options(asked.agent())?;
-    let body = || decode::object(asked.headers, &asked.body);
+    let body = |kind: &str| decode::object(asked.headers, &asked.body, kind);
     match (subresource, &asked.method) {
         ("scale", method) if call.resource.traits.scale => scale(asked, call, name, method),
         ("binding", &Method::POST) if call.resource.is("", "pods") => {
-            operation::bind(call, name, &body()?)?;
+            operation::bind(call, name, &body("Binding")?)?;
             Ok(reply(StatusCode::CREATED, &success(None)))
         }
         ("eviction", &Method::POST) if call.resource.is("", "pods") => {
-            operation::evict(call, name, &body()?)?;
+            operation::evict(call, name, &body("Eviction")?)?;
             Ok(reply(StatusCode::CREATED, &success(None)))
         }
         ("finalize", &Method::PUT) if call.resource.is("", "namespaces") => {
-            shown(asked, call, StatusCode::OK, &operation::finalize(call, name, &body()?)?)
+            shown(asked, call, StatusCode::OK, &operation::finalize(call, name, &body("Namespace")?)?)
         }
         ("token", &Method::POST) if call.resource.is("", "serviceaccounts") => {
-            review::token(asked, call, name, body()?)
+            review::token(asked, call, name, body("TokenRequest")?)
         }
         _ => Err(Status::no_resource()),
     }
 }
 
-fn scale(asked: &Asked<'_>, call: &Call<'_>, name: &str, method: &Method) -> Answer {
+fn scale(asked: &Asked<'_>, call: &mut Call<'_>, name: &str, method: &Method) -> Answer {
     let value = match *method {
         Method::GET => operation::read_scale(call, name)?,
         Method::PUT => {
-            let wanted = decode::object(asked.headers, &asked.body)?;
+            let wanted = decode::object(asked.headers, &asked.body, "Scale")?;
             operation::write_scale(call, name, |_| Ok(wanted))?
         }
         Method::PATCH => {
-            let (kind, patch) = decode::patch(asked.headers, &asked.body, false)?;
+            let (kind, patch) = decode::patch(asked.headers, &asked.body, call, false)?;
+            let call = &*call;
             operation::write_scale(call, name, |scale| operation::patched(call, kind, scale, &patch))?
         }
         _ => return Err(Status::method_not_allowed()),
@@ -180,16 +182,12 @@ fn create(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
         return Err(Status::method_not_allowed());
     }
     call.options = asked.query.write_options(asked.agent())?;
-    let value = decode::object(asked.headers, &asked.body)?;
+    let value = decode::of_call(asked.headers, &asked.body, call)?;
     let stored = operation::create(call, value)?;
     shown(asked, call, StatusCode::CREATED, &stored)
 }
 
 async fn list(asked: &Asked<'_>, call: &Call<'_>) -> Answer {
-    if asked.query.flag("sendInitialEvents")? {
-        let detail = "sendInitialEvents is forbidden for list";
-        return Err(list_options_invalid(FieldError::forbidden("sendInitialEvents", detail)));
-    }
     let presentation = Presentation::negotiate(asked.headers, &asked.query)?;
     let query = asked.query.list(call.resource)?;
     let page = match operation::list(call, &query) {
@@ -201,10 +199,6 @@ async fn list(asked: &Asked<'_>, call: &Call<'_>) -> Answer {
     };
     let selected = !query.selector.is_empty();
     Ok(json_bytes(StatusCode::OK, presentation.list(call.resource, &page, asked.core.now(), selected)))
-}
-
-fn list_options_invalid(error: FieldError) -> Status {
-    Status::invalid("meta.k8s.io", "ListOptions", "", &[error])
 }
 
 fn watch(asked: &Asked<'_>, call: &Call<'_>, name: Option<&str>) -> Answer {
@@ -224,17 +218,8 @@ fn watch_query(asked: &Asked<'_>, call: &Call<'_>, name: Option<&str>) -> Result
         selector.fields.push(term);
     }
     let revision = operation::parse_revision(asked.query.text("resourceVersion"))?;
-    let initial_events = asked.query.flag("sendInitialEvents")?;
+    let initial_events = asked.query.initial_events()?;
     let bookmarks = asked.query.flag("allowWatchBookmarks")?;
-    let matching = asked.query.text("resourceVersionMatch");
-    if initial_events && matching != "NotOlderThan" {
-        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        return Err(list_options_invalid(FieldError::forbidden("resourceVersionMatch", detail)));
-    }
-    if !initial_events && !matching.is_empty() {
-        let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-        return Err(list_options_invalid(FieldError::forbidden("resourceVersionMatch", detail)));
-    }
     Ok(WatchQuery {
         namespace: call.namespace.to_owned(),
         selector,
@@ -253,7 +238,7 @@ fn timeout(asked: &Asked<'_>) -> Result<Duration, Status> {
 }
 
 fn delete_options(asked: &Asked<'_>, call: &mut Call<'_>) -> Result<DeleteOptions, Status> {
-    let mut body = decode::optional(asked.headers, &asked.body)?;
+    let mut body = decode::optional(asked.headers, &asked.body, "DeleteOptions")?;
     for field in ["propagationPolicy", "gracePeriodSeconds"] {
         let asked = asked.query.text(field);
         if !asked.is_empty() {

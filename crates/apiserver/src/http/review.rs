@@ -16,7 +16,7 @@ use crate::status::Status;
 const DEFAULT_AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 pub(super) fn answer(asked: &Asked<'_>, call: &Call<'_>) -> Answer {
-    let mut review = decode::object(asked.headers, &asked.body)?;
+    let mut review = decode::object(asked.headers, &asked.body, &call.resource.kind)?;
     let spec = review.get("spec").cloned().unwrap_or_default();
     let status = match call.resource.kind.as_str() {
         "TokenReview" => token_review(asked, &spec),

@@ -20,6 +20,8 @@ pub(super) enum Route {
         group: String,
         version: String,
     },
+    /// The older edition, for clients that know no other.
+    OpenApiV2,
     OpenApiIndex,
     /// `/openapi/v3/<path>`, without that prefix.
     OpenApi(String),
@@ -51,6 +53,7 @@ impl Route {
             ["version"] => Self::Version,
             ["api"] => Self::CoreVersions,
             ["apis"] => Self::Groups,
+            ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApiIndex,
             ["openapi", "v3", rest @ ..] => Self::OpenApi(rest.join("/")),
             ["api", version] => Self::GroupVersion { group: String::new(), version: (*version).into() },
@@ -126,7 +129,7 @@ mod tests {
             ("/api", Route::CoreVersions),
             ("/apis/", Route::Groups),
             ("/openapi/v3/apis/apps/v1", Route::OpenApi("apis/apps/v1".into())),
-            ("/openapi/v2", Route::Unknown),
+            ("/openapi/v2", Route::OpenApiV2),
             ("/api/v1/pods/a/b/c", Route::Unknown),
             ("/%ff", Route::Unknown),
         ];

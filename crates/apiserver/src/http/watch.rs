@@ -32,7 +32,8 @@ pub(super) struct WatchQuery {
     /// Start after this revision; nothing or 0: start with what is there.
     pub(super) revision: Option<u64>,
     pub(super) bookmarks: bool,
-    pub(super) initial_events: bool,
+    /// Whether to start with what is there, whatever the revision; `None`: the revision decides.
+    pub(super) initial_events: Option<bool>,
     pub(super) timeout: Duration,
 }
 
@@ -65,13 +66,14 @@ pub(super) fn stream(
 ) -> BoxStream<'static, Bytes> {
     let now = Instant::now();
     let end = now + query.timeout;
-    let from_now = query.initial_events || query.revision.unwrap_or(0) == 0;
-    let (first, seen) = if from_now {
+    let asked = query.revision.unwrap_or(0);
+    let with_state = query.initial_events.unwrap_or(asked == 0);
+    let (first, seen) = if with_state {
         let namespace = (!query.namespace.is_empty()).then_some(query.namespace.as_str());
         let (revision, items) = core.store.list(&resource.collection, namespace);
         (items, revision)
     } else {
-        (Vec::new(), query.revision.unwrap_or(0))
+        (Vec::new(), if asked == 0 { core.store.revision() } else { asked })
     };
     let cursor = core.store.watch(&resource.collection, seen);
     let closing = core.closing.subscribe();
@@ -87,7 +89,7 @@ pub(super) fn stream(
         said_columns: false,
         over: false,
     };
-    let opening = watch.opening(&first, from_now);
+    let opening = watch.opening(&first, with_state);
     let rest =
         stream::unfold(watch, |mut watch| async move { watch.next().await.map(|bytes| (bytes, watch)) });
     stream::iter(opening).chain(rest).boxed()
@@ -100,14 +102,14 @@ fn next_bookmark(now: Instant, end: Instant) -> Instant {
 
 impl Watch {
     /// What is there already, as additions; then, where asked for, the mark that this was all.
-    fn opening(&mut self, items: &[Arc<Stored>], from_now: bool) -> Option<Bytes> {
+    fn opening(&mut self, items: &[Arc<Stored>], with_state: bool) -> Option<Bytes> {
         let mut out = BytesMut::new();
         for stored in items {
             if self.query.selector.matches(&stored.value) {
                 out.put(self.line("ADDED", stored));
             }
         }
-        if from_now && self.query.bookmarks {
+        if with_state && self.query.bookmarks {
             out.put(self.bookmark(true));
         }
         (!out.is_empty()).then(|| out.freeze())
@@ -141,7 +143,17 @@ impl Watch {
 
     fn regular_bookmark(&mut self) -> Bytes {
         self.next_bookmark = next_bookmark(Instant::now(), self.end);
-        if self.query.bookmarks { self.bookmark(false) } else { Bytes::new() }
+        if !self.query.bookmarks {
+            return Bytes::new();
+        }
+        // Nothing up to here is missing once the changes below are out, also when only other resources changed.
+        let revision = self.core.store.revision();
+        let mut out = BytesMut::from(self.take_changes());
+        if !self.over {
+            self.cursor.seen = self.cursor.seen.max(revision);
+            out.put(self.bookmark(false));
+        }
+        out.freeze()
     }
 
     fn take_changes(&mut self) -> Bytes {
@@ -228,7 +240,8 @@ impl Watch {
     }
 
     fn expired(&self) -> Bytes {
-        let message = format!("too old resource version: {}", self.cursor.seen);
+        let oldest = self.core.store.oldest(&self.resource.collection);
+        let message = format!("too old resource version: {} ({oldest})", self.cursor.seen);
         error_line(&Status::expired(message))
     }
 }

@@ -41,11 +41,13 @@ pub(super) fn identify(call: &Call<'_>, value: &mut Value, name: Option<&str>) -
     }
     let namespace = object::namespace(value);
     if !namespace.is_empty() && call.resource.namespaced && namespace != call.namespace {
-        return Err(Status::bad_request(format!(
-            "the namespace of the provided object does not match the namespace sent on the request \
-             ({namespace} != {})",
-            call.namespace
-        )));
+        return Err(Status::bad_request(match name {
+            None => "the namespace of the provided object does not match the namespace sent on the request".to_owned(),
+            Some(_) => format!(
+                "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
+                call.namespace
+            ),
+        }));
     }
     Ok(())
 }
@@ -99,14 +101,15 @@ pub(super) fn decode(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
         Source::Builtin(None) => Decoded::default(),
         Source::Custom { .. } => decode_custom(resource, value),
     };
-    let strict =
-        if call.options.validation == FieldValidation::Strict { decoded.strict_error() } else { None };
+    let complaints = decoded.complaints(&call.options.duplicates);
+    let strict = call.options.validation == FieldValidation::Strict && !complaints.is_empty();
+    let strict = strict.then(|| format!("strict decoding error: {}", complaints.join(", ")));
     if let Some(error) = decoded.error.or(strict) {
         let message = types::cannot_be_handled(&resource.version, &resource.kind, &error);
         return Err(Status::bad_request(message));
     }
     if call.options.validation == FieldValidation::Warn {
-        decoded.unknown.iter().for_each(|path| call.warn(format!("unknown field {path:?}")));
+        complaints.into_iter().for_each(|sentence| call.warn(sentence));
     }
     to_stored(resource, value);
     Ok(())
@@ -240,9 +243,7 @@ fn builtin_errors(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Vec<Fiel
         ("discovery.k8s.io", "EndpointSlice") => endpoint_slice::validate(new, old),
         ("coordination.k8s.io", "Lease") => lease::validate(new),
         ("rbac.authorization.k8s.io", kind) => rbac::validate(kind, new, old),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            schema::Definition::parse(new).err().unwrap_or_default()
-        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition::errors(new, old),
         _ => Vec::new(),
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn create_owned(
     mut value: Value,
     ownership: Ownership,
 ) -> Result<Outcome, Status> {
-    check_place(call, writer)?;
+    check_place(call, writer, object::name(&value))?;
     set_server_fields(call, &mut value)?;
     admission::prepare_create(call, &mut value)?;
     admission::validate(call, &value, None)?;
@@ -89,7 +89,7 @@ fn check_free(call: &Call<'_>, writer: &ClusterWriter<'_>, key: &Key) -> Result<
 }
 
 /// The namespace must be there and stay there.
-fn check_place(call: &Call<'_>, writer: &ClusterWriter<'_>) -> Result<(), Status> {
+fn check_place(call: &Call<'_>, writer: &ClusterWriter<'_>, name: &str) -> Result<(), Status> {
     if !call.resource.namespaced {
         return Ok(());
     }
@@ -108,7 +108,7 @@ fn check_place(call: &Call<'_>, writer: &ClusterWriter<'_>) -> Result<(), Status
         "message": format!("namespace {} is being terminated", call.namespace),
         "field": "metadata.namespace",
     });
-    Err(Status::forbidden(call.resource.subject(""), &why).with_causes(vec![cause]))
+    Err(Status::forbidden(call.resource.subject(name), &why).with_causes(vec![cause]))
 }
 
 /// What the server says about an object, whatever the client wrote there.

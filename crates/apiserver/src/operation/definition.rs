@@ -11,7 +11,10 @@ use super::delete::{DeleteOptions, delete_in};
 use super::{Call, update};
 use crate::clock::stamp;
 use crate::core::{ClusterWriter, DEFINITIONS};
+use crate::invalid::FieldError;
 use crate::object;
+use crate::rules;
+use crate::schema;
 use crate::store::{Key, Stored};
 
 const CLEAN_UP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -50,6 +53,16 @@ pub(super) fn establish(call: &Call<'_>, definition: &mut Value) {
         }
     }
     status.insert("storedVersions".into(), versions.into());
+}
+
+/// What is wrong with a definition; what it is called stays as it is, because objects are stored under it.
+pub(super) fn errors(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let fixed = ["spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"];
+    let mut errors = schema::Definition::parse(new).err().unwrap_or_default();
+    if let Some(old) = old {
+        errors.extend(fixed.iter().filter_map(|path| rules::unchanged(new, old, path)));
+    }
+    errors
 }
 
 /// Before a definition is deleted: make it wait for its instances.

@@ -46,6 +46,8 @@ pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     /// Take fields from other managers in a server-side apply.
     pub(crate) force: bool,
+    /// Paths of keys that came twice in the body.
+    pub(crate) duplicates: Vec<String>,
 }
 
 /// Which part of the object an operation addresses.

@@ -67,7 +67,9 @@ pub(crate) fn patched(
 fn refused_json_patch(error: &json::Error) -> Status {
     match error {
         json::Error::Decode(_) => Status::bad_request(error.to_string()),
-        json::Error::TooMany(_) => Status::new(413, "RequestEntityTooLarge", error.to_string()),
+        json::Error::TooMany(_) => {
+            Status::new(413, "RequestEntityTooLarge", format!("Request entity too large: {error}"))
+        }
         json::Error::Apply(why) => {
             tracing::debug!(why, "a JSON patch was refused");
             Status::unprocessable(error.to_string())

@@ -51,8 +51,19 @@ pub(crate) fn list(call: &Call<'_>, query: &ListQuery) -> Result<Page, Status> {
         return next_page(call, query, token);
     }
     let (revision, items) = newest(call);
+    if let Some(past) = remembered(call, query, revision) {
+        return Ok(past);
+    }
     check_revision(query, revision)?;
     Ok(first_page(call, query, revision, items))
+}
+
+/// A past list that was asked for by its exact revision, while its pages are still known.
+fn remembered(call: &Call<'_>, query: &ListQuery, current: u64) -> Option<Page> {
+    let exact = query.revision_match == Some(VersionMatch::Exact);
+    let asked = query.revision.filter(|asked| exact && *asked < current)?;
+    let all = call.core.pages.recall(call.core.now(), asked, &identity(call, query))?;
+    Some(Page::cut(asked, all.to_vec(), query.limit))
 }
 
 fn newest(call: &Call<'_>) -> (u64, Vec<Arc<Stored>>) {
@@ -88,7 +99,7 @@ fn identity(call: &Call<'_>, query: &ListQuery) -> String {
 
 fn next_page(call: &Call<'_>, query: &ListQuery, token: &str) -> Result<Page, Status> {
     let token = Token::decode(token)
-        .ok_or_else(|| Status::bad_request("continue key is not valid: the token could not be decoded"))?;
+        .map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))?;
     let Some(revision) = token.revision else {
         let (revision, items) = newest(call);
         return Ok(first_page(call, query, revision, after(items, &token.after)));

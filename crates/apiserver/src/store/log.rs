@@ -73,6 +73,10 @@ impl Log {
         Self { changes: VecDeque::new(), floor, bell: Arc::new(watch::Sender::new(floor)) }
     }
 
+    pub(super) fn floor(&self) -> u64 {
+        self.floor
+    }
+
     pub(super) fn bell(&self) -> Arc<watch::Sender<u64>> {
         self.bell.clone()
     }

@@ -122,6 +122,11 @@ impl<A> Store<A> {
         self.state().collections.get(collection)?.log.after(after)
     }
 
+    /// The revision after which every change of a collection is still known.
+    pub(crate) fn oldest(&self, collection: &str) -> u64 {
+        self.state().collections.get(collection).map_or(0, |found| found.log.floor())
+    }
+
     /// Waits until nobody else writes.
     pub(crate) fn write(&self) -> Writer<'_, A> {
         Writer { store: self, extra: self.writer.lock().unwrap_or_else(PoisonError::into_inner) }

@@ -34,15 +34,26 @@ impl Token {
         URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start}).to_string())
     }
 
-    pub(crate) fn decode(text: &str) -> Option<Self> {
-        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
-        let value: Value = serde_json::from_slice(&bytes).ok()?;
-        if value.get("v")?.as_str()? != "meta.k8s.io/v1" {
-            return None;
+    /// The error is the message for the client.
+    pub(crate) fn decode(text: &str) -> Result<Self, &'static str> {
+        const NOT_VALID: &str = "continue key is not valid";
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NOT_VALID)?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|_| NOT_VALID)?;
+        if value["v"] != "meta.k8s.io/v1" {
+            return Err("continue key is not valid: server does not recognize this encoded version");
         }
-        let (namespace, name) = value.get("start")?.as_str()?.split_once('/')?;
-        let revision = u64::try_from(value.get("rv")?.as_i64()?).ok();
-        Some(Self { revision, after: Key::new(namespace, name) })
+        let revision = value["rv"].as_i64().filter(|revision| *revision != 0).ok_or(
+            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        )?;
+        let start = value["start"].as_str().unwrap_or_default();
+        if start.is_empty() {
+            return Err("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)");
+        }
+        let (namespace, name) = start.split_once('/').ok_or(NOT_VALID)?;
+        if name.contains('/') || [namespace, name].iter().any(|part| matches!(*part, "." | "..")) {
+            return Err(NOT_VALID);
+        }
+        Ok(Self { revision: u64::try_from(revision).ok(), after: Key::new(namespace, name) })
     }
 }
 
@@ -112,9 +123,9 @@ mod tests {
     #[test]
     fn a_token_survives_its_encoding_and_rubbish_is_refused() {
         let token = Token { revision: Some(7), after: Key::new("a", "b.c") };
-        assert_eq!(Token::decode(&token.encode()), Some(token));
+        assert_eq!(Token::decode(&token.encode()), Ok(token));
         for rubbish in ["", "???", "e30", "bm90IGpzb24"] {
-            assert_eq!(Token::decode(rubbish), None, "{rubbish}");
+            assert!(Token::decode(rubbish).is_err(), "{rubbish}");
         }
     }
 

@@ -25,10 +25,10 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    /// The refusal of a client that wants unknown fields to be errors.
-    pub(crate) fn strict_error(&self) -> Option<String> {
-        let fields: Vec<String> = self.unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
-        (!fields.is_empty()).then(|| format!("strict decoding error: {}", fields.join(", ")))
+    /// What a client that wants strict validation is told, one sentence each; `duplicates` are keys that came twice.
+    pub(crate) fn complaints(&self, duplicates: &[String]) -> Vec<String> {
+        let twice = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
+        twice.chain(self.unknown.iter().map(|path| format!("unknown field {path:?}"))).collect()
     }
 }
 

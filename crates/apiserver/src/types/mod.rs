@@ -20,6 +20,6 @@ mod tests;
 
 pub(crate) use check::{Decoded, cannot_be_handled, check};
 pub(crate) use normalize::normalize;
-pub(crate) use protobuf::decode_protobuf;
+pub(crate) use protobuf::{ProtobufError, decode_protobuf};
 pub(crate) use shapes::shape;
 pub(crate) use table::{TypeRef, find};

@@ -12,7 +12,7 @@ fn held(name: &str) -> Value {
     object
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn preconditions_must_hold() {
     let wire = Wire::new();
     let object = wire.create(CONFIG_MAPS, &config_map("a")).await;
@@ -38,7 +38,7 @@ async fn preconditions_must_hold() {
     wire.delete_with(&path, &right).await.ok(200);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn finalizers_hold_an_object_and_no_new_ones_join() {
     let wire = Wire::new();
     wire.create(DEFINITIONS, &widgets()).await;
@@ -73,7 +73,7 @@ async fn finalizers_hold_an_object_and_no_new_ones_join() {
     assert_eq!((kind.as_str(), name.as_str(), at), ("DELETED", "a", (before + 1).to_string()));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_propagation_policy_decides_which_finalizer_waits_for_the_dependents() {
     let wire = Wire::new();
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
@@ -116,7 +116,7 @@ async fn a_running_pod_gets_time_to_stop_and_a_shorter_grace_shortens_it() {
     wire.get(&path).await.ok(404);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_runs_nowhere_goes_at_once() {
     let wire = Wire::new();
     wire.create(PODS, &pod("a")).await;
@@ -126,7 +126,7 @@ async fn a_pod_that_runs_nowhere_goes_at_once() {
     assert!([404, 422].contains(&reply.code), "{}", reply.json);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_namespace_goes_in_two_steps() {
     let wire = Wire::new();
     let stored = wire.create(NAMESPACES, &namespace("a")).await;
@@ -149,7 +149,7 @@ async fn a_namespace_goes_in_two_steps() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_address_that_was_let_go_may_be_taken_again() {
     let wire = Wire::new();
     let mut first = service("a");
@@ -166,7 +166,7 @@ async fn an_address_that_was_let_go_may_be_taken_again() {
     wire.create(SERVICES, &second).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn deletes_keep_finalizers_of_others_in_a_collection() {
     let wire = Wire::new();
     wire.create(CONFIG_MAPS, &held("a")).await;

@@ -6,4 +6,6 @@
 mod client;
 mod deletion;
 mod golden;
+mod lists;
 mod objects;
+mod watches;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_change_takes_the_next_version_of_the_whole_cluster() {
     let wire = Wire::new();
     let start = wire.revision().await;
@@ -18,7 +18,7 @@ async fn every_change_takes_the_next_version_of_the_whole_cluster() {
     assert_eq!(wire.revision().await, start + 4);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_write_that_changes_nothing_leaves_no_trace() {
     let wire = Wire::new();
     wire.create(DEFINITIONS, &widgets()).await;
@@ -65,7 +65,7 @@ fn deployment(name: &str) -> Value {
     }})
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_server_fills_in_what_only_it_knows() {
     let wire = Wire::new();
     let mut claimed = config_map("a");
@@ -87,7 +87,7 @@ async fn the_server_fills_in_what_only_it_knows() {
     assert_eq!(patched["metadata"], stored["metadata"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_generated_name_ends_in_five_letters_of_a_safe_alphabet() {
     let wire = Wire::new();
     for (prefix, length) in [("web-", 9), ("x".repeat(80).as_str(), 63)] {
@@ -105,7 +105,7 @@ async fn a_generated_name_ends_in_five_letters_of_a_safe_alphabet() {
     reply.refuses(422, "Invalid", message);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn names_follow_the_rule_of_their_kind() {
     let wire = Wire::new();
     let long = "x".repeat(254);
@@ -139,7 +139,7 @@ async fn names_follow_the_rule_of_their_kind() {
     .await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_update_for_another_object_of_that_name_is_a_conflict() {
     let wire = Wire::new();
     let mut object = wire.create(CONFIG_MAPS, &config_map("a")).await;
@@ -163,7 +163,7 @@ async fn an_update_for_another_object_of_that_name_is_a_conflict() {
     assert_eq!((reply.code, &reply.json["reason"]), (409, &json!("Conflict")));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_put_to_a_free_name_creates_only_what_may_be_created_that_way() {
     let wire = Wire::new();
     wire.create(DEFINITIONS, &widgets()).await;
@@ -202,7 +202,7 @@ async fn a_put_to_a_free_name_creates_only_what_may_be_created_that_way() {
 /// A kind, an object of it, and patches with whether they move the generation.
 type Moves = (&'static str, Value, Vec<(Value, bool)>);
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_kind_counts_generations_by_its_own_rule() {
     let wire = Wire::new();
     wire.create(DEFINITIONS, &widgets()).await;
@@ -257,7 +257,7 @@ async fn each_kind_counts_generations_by_its_own_rule() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_status_subresource_status_is_content_like_any_other() {
     let wire = Wire::new();
     let mut definition = widgets();
@@ -275,7 +275,7 @@ async fn without_a_status_subresource_status_is_content_like_any_other() {
     reply.refuses(404, "NotFound", "the server could not find the requested resource");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_object_and_its_status_are_written_through_different_doors() {
     let wire = Wire::new();
     wire.create(DEFINITIONS, &widgets()).await;
@@ -303,7 +303,7 @@ async fn the_object_and_its_status_are_written_through_different_doors() {
     assert_eq!(wire.put(&format!("{WIDGETS}/a/status"), &stale).await.code, 409);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_status_of_a_built_in_kind_works_the_same() {
     let wire = Wire::new();
     let mut object = service("a");
@@ -331,7 +331,7 @@ async fn the_status_of_a_built_in_kind_works_the_same() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_answers_as_if_and_changes_nothing() {
     let wire = Wire::new();
     wire.create(CONFIG_MAPS, &config_map("kept")).await;

@@ -55,7 +55,12 @@ impl Playground {
     }
 }
 
-fn launch(runtime: &Runtime, options: Options, controlled: bool, stopping: &watch::Receiver<bool>) -> Context {
+fn launch(
+    runtime: &Runtime,
+    options: Options,
+    controlled: bool,
+    stopping: &watch::Receiver<bool>,
+) -> Context {
     let cluster = Cluster::new(options);
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
     let _inside = runtime.enter();

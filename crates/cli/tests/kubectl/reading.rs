@@ -61,8 +61,11 @@ fn tables_show_the_columns_of_the_kind() {
     ]);
     shop.run("get ns shop --show-labels")
         .tabulates(&["NAME STATUS AGE LABELS", "shop Active * kubernetes.io/metadata.name=shop,team=blue"]);
-    shop.run("get cm -n shop -L color,tier")
-        .tabulates(&["NAME DATA AGE COLOR TIER", "alpha 2 * red front", "beta 0 * back"]);
+    shop.run("get cm -n shop -L color,tier").tabulates(&[
+        "NAME DATA AGE COLOR TIER",
+        "alpha 2 * red front",
+        "beta 0 * back",
+    ]);
 }
 
 #[test]
@@ -120,12 +123,16 @@ fn objects_come_as_yaml_json_names_and_paths() {
     assert_eq!(list["kind"], "List");
     assert_eq!(list["items"][1]["kind"], "ConfigMap");
     shop.run("get svc -n shop -o jsonpath='{.items[*].metadata.name}'").prints("alias web");
-    shop.run("get svc web -n shop -o jsonpath='{range .spec.ports[*]}{.name}={.port};{end}'").prints("http=80;dns=53;");
+    shop.run("get svc web -n shop -o jsonpath='{range .spec.ports[*]}{.name}={.port};{end}'")
+        .prints("http=80;dns=53;");
     shop.run("get svc web -n shop -o custom-columns=N:.metadata.name,IP:.spec.clusterIP")
         .tabulates(&["N IP", "web 10.96.7.7"]);
-    shop.run("get svc -n shop -o go-template='{{range .items}}{{.metadata.name}} {{end}}'").prints("alias web");
-    shop.run("get cm,svc -n shop -o name").prints("configmap/alpha\nconfigmap/beta\nservice/alias\nservice/web");
-    shop.run("get svc -A --sort-by=.metadata.name -o name").prints("service/alias\nservice/kubernetes\nservice/web");
+    shop.run("get svc -n shop -o go-template='{{range .items}}{{.metadata.name}} {{end}}'")
+        .prints("alias web");
+    shop.run("get cm,svc -n shop -o name")
+        .prints("configmap/alpha\nconfigmap/beta\nservice/alias\nservice/web");
+    shop.run("get svc -A --sort-by=.metadata.name -o name")
+        .prints("service/alias\nservice/kubernetes\nservice/web");
 }
 
 #[test]

@@ -45,7 +45,8 @@ pub(super) fn status(deployment: &Deployment, sets: &Sets<'_>, now: Timestamp) -
         conditions: before.conditions.clone(),
         ..DeploymentStatus::default()
     };
-    let findings = [progress(deployment, sets, &before, &status, now), Some(availability(deployment, available))];
+    let findings =
+        [progress(deployment, sets, &before, &status, now), Some(availability(deployment, available))];
     for finding in findings.into_iter().flatten() {
         record(&mut status, finding, now);
     }
@@ -76,7 +77,7 @@ fn progress(
     let found = |status, reason, message: String, renew| {
         Some(Finding { kind: PROGRESSING, status, reason, message, renew })
     };
-    if deployment.spec.as_ref().and_then(|spec| spec.paused) == Some(true) {
+    if deployment.spec.paused == Some(true) {
         return found("Unknown", PAUSED, "Deployment is paused".to_owned(), false);
     }
     let name = sets.new?.name_any();
@@ -115,11 +116,15 @@ fn has_progressed(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
 }
 
 fn deadline(deployment: &Deployment) -> Option<i64> {
-    let seconds = deployment.spec.as_ref()?.progress_deadline_seconds?;
+    let seconds = deployment.spec.progress_deadline_seconds?;
     (seconds != i32::MAX).then(|| seconds.into())
 }
 
-fn until_late(deployment: &Deployment, said: Option<&DeploymentCondition>, now: Timestamp) -> Option<Duration> {
+fn until_late(
+    deployment: &Deployment,
+    said: Option<&DeploymentCondition>,
+    now: Timestamp,
+) -> Option<Duration> {
     let since = said?.last_update_time.as_ref()?.0.as_second();
     let left = since.saturating_add(deadline(deployment)?).saturating_sub(now.as_second());
     Some(Duration::from_secs(u64::try_from(left).unwrap_or(0)))

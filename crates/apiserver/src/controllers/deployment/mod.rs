@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, Patch, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, Preconditions};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::json;
 
@@ -22,7 +22,7 @@ use super::key::Key;
 use super::ownership;
 use super::queue::Queue;
 use super::work::{Controller, Next, is_conflict, unless_gone};
-use super::{Shared, create_params, patch_params};
+use super::{Shared, write_params, patch_params};
 use crate::Clock;
 
 pub(super) struct Deployments {
@@ -44,7 +44,9 @@ impl Deployments {
             concerned(&deployments, set).into_iter().for_each(|key| add.add(key));
         });
         let (add, sets) = (queue.clone(), shared.replica_sets.clone());
-        shared.pods.listen(move |pod: &Pod| owner_of_owner(&sets, pod).into_iter().for_each(|key| add.add(key)));
+        shared
+            .pods
+            .listen(move |pod: &Pod| owner_of_owner(&sets, pod).into_iter().for_each(|key| add.add(key)));
         Self {
             client: shared.client.clone(),
             clock: shared.clock.clone(),
@@ -57,25 +59,24 @@ impl Deployments {
 
     fn cached(&self, key: &Key) -> Option<Snapshot> {
         let deployment = self.deployments.get(key)?;
-        let owned = |object: Arc<ReplicaSet>| (*object).clone();
-        let sets = self.sets.within(&key.namespace).into_iter().map(owned).collect();
-        let pods = self.pods.within(&key.namespace).into_iter().map(|pod| (*pod).clone()).collect();
-        Some(Snapshot { deployment: (*deployment).clone(), sets, pods })
+        let (sets, pods) = (self.sets.within(&key.namespace), self.pods.within(&key.namespace));
+        Some(Snapshot { deployment, sets, pods })
     }
 
     /// What the server says now; nothing when this is no longer the deployment of the cache.
     async fn live(&self, cached: &Deployment) -> Result<Option<Snapshot>, Error> {
         let key = Key::of(cached);
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &key.namespace);
-        let Some(deployment) = deployments.get_opt(&key.name).await?.filter(|found| found.uid() == cached.uid())
+        let Some(deployment) =
+            deployments.get_opt(&key.name).await?.filter(|found| found.uid() == cached.uid())
         else {
             return Ok(None);
         };
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &key.namespace);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-        let sets = sets.list(&ListParams::default()).await?.items;
-        let pods = pods.list(&ListParams::default()).await?.items;
-        Ok(Some(Snapshot { deployment, sets, pods }))
+        let sets = sets.list(&ListParams::default()).await?.items.into_iter().map(Arc::new).collect();
+        let pods = pods.list(&selected(&deployment)).await?.items.into_iter().map(Arc::new).collect();
+        Ok(Some(Snapshot { deployment: Arc::new(deployment), sets, pods }))
     }
 
     async fn carry_out(&self, deployment: &Deployment, steps: Vec<Step>) -> Result<(), Error> {
@@ -89,14 +90,17 @@ impl Deployments {
                 }
                 Step::Delete { name, uid } => {
                     let preconditions = Preconditions { uid: Some(uid), resource_version: None };
-                    let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+                    let parameters =
+                        DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
                     unless_gone(sets.delete(&name, &parameters).await)?;
                 }
                 Step::Annotate(annotations) => {
                     let uid = deployment.uid();
                     let patch = json!({"metadata": {"uid": uid, "annotations": annotations}});
                     let api: Api<Deployment> = Api::namespaced(self.client.clone(), &namespace);
-                    unless_gone(api.patch(&deployment.name_any(), &patch_params(), &Patch::Merge(patch)).await)?;
+                    unless_gone(
+                        api.patch(&deployment.name_any(), &patch_params(), &Patch::Merge(patch)).await,
+                    )?;
                 }
             }
         }
@@ -104,8 +108,13 @@ impl Deployments {
     }
 
     /// Makes a set. Its name is a hash of the template; when another template has the same, the hash is salted.
-    async fn create(&self, owner: &Deployment, sets: &Api<ReplicaSet>, set: &ReplicaSet) -> Result<(), Error> {
-        let failed = match sets.create(&create_params(), set).await {
+    async fn create(
+        &self,
+        owner: &Deployment,
+        sets: &Api<ReplicaSet>,
+        set: &ReplicaSet,
+    ) -> Result<(), Error> {
+        let failed = match sets.create(&write_params(), set).await {
             Err(error) if is_conflict(&error) => error,
             result => return result.map(drop),
         };
@@ -127,7 +136,7 @@ impl Deployments {
         let namespace = deployment.namespace().unwrap_or_default();
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), &namespace);
         let next = Deployment { status: Some(status), ..deployment.clone() };
-        unless_gone(api.replace_status(&deployment.name_any(), &PostParams::default(), &next).await)
+        unless_gone(api.replace_status(&deployment.name_any(), &write_params(), &next).await)
     }
 }
 
@@ -155,15 +164,18 @@ impl Controller for Deployments {
     }
 }
 
+fn selected(deployment: &Deployment) -> ListParams {
+    let selector = ownership::parse(&deployment.spec.selector).unwrap_or_default();
+    ListParams::default().labels_from(&selector)
+}
+
 /// The deployments that a set concerns: its own, or every one that might adopt it.
 fn concerned(deployments: &Cache<Deployment>, set: &ReplicaSet) -> Vec<Key> {
     let namespace = set.namespace().unwrap_or_default();
     if let Some(owner) = ownership::controller_of(set) {
         return if owner.kind == "Deployment" { vec![Key::new(namespace, &owner.name)] } else { Vec::new() };
     }
-    let fits = |found: &&Arc<Deployment>| {
-        found.spec.as_ref().is_some_and(|spec| ownership::selects(&spec.selector, set.labels()))
-    };
+    let fits = |found: &&Arc<Deployment>| ownership::selects(&found.spec.selector, set.labels());
     deployments.within(&namespace).iter().filter(fits).map(|found| Key::of(&**found)).collect()
 }
 

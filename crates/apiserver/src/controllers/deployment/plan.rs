@@ -1,6 +1,7 @@
 //! What a Deployment needs next: one round of steps, never more than one ahead of what is seen.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,9 +16,9 @@ use super::{condition, rollout};
 /// A deployment, and the sets and pods of its namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
-    pub(super) deployment: Deployment,
-    pub(super) sets: Vec<ReplicaSet>,
-    pub(super) pods: Vec<Pod>,
+    pub(super) deployment: Arc<Deployment>,
+    pub(super) sets: Vec<Arc<ReplicaSet>>,
+    pub(super) pods: Vec<Arc<Pod>>,
 }
 
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub(super) fn plan(snapshot: &Snapshot, now: Timestamp) -> Plan {
 
 fn steps(snapshot: &Snapshot, sets: &Sets<'_>, status: &DeploymentStatus) -> Vec<Step> {
     let deployment = &snapshot.deployment;
-    let paused = deployment.spec.as_ref().and_then(|spec| spec.paused) == Some(true);
+    let paused = deployment.spec.paused == Some(true);
     let mut steps = Vec::new();
     if paused || scaling::is_due(deployment, sets) {
         steps = scaling::steps(deployment, sets);
@@ -113,22 +114,30 @@ mod tests {
         let mut set = template::set(&owner, size, notes).unwrap();
         set.metadata.uid = set.metadata.name.clone();
         set.metadata.resource_version = Some(revision.to_string());
-        set.metadata.creation_timestamp = Some(from_value(json!(format!("2026-01-01T00:00:0{revision}Z"))).unwrap());
+        set.metadata.creation_timestamp =
+            Some(from_value(json!(format!("2026-01-01T00:00:0{revision}Z"))).unwrap());
         let status = json!({"replicas": size, "availableReplicas": available, "readyReplicas": available});
         set.status = Some(from_value(status).unwrap());
         set
+    }
+
+    fn snapshot(deployment: &Deployment, sets: &[ReplicaSet], pods: Vec<Pod>) -> Snapshot {
+        let sets = sets.iter().cloned().map(Arc::new).collect();
+        Snapshot { deployment: Arc::new(deployment.clone()), sets, pods: pods.into_iter().map(Arc::new).collect() }
     }
 
     fn steps_of(deployment: Deployment, sets: &[ReplicaSet], pods: Vec<Pod>) -> Vec<String> {
         let names: BTreeMap<String, &str> =
             ["one", "two"].map(|image| (set(image, 0, 0, 1).name_any(), image)).into_iter().collect();
         let called = |name: &str| names.get(name).map_or(name, |image| *image).to_owned();
-        let snapshot = Snapshot { deployment, sets: sets.to_vec(), pods };
+        let snapshot = snapshot(&deployment, sets, pods);
         let plan = plan(&snapshot, NOW.parse().unwrap());
         plan.steps
             .iter()
             .map(|step| match step {
-                Step::Create(set) => format!("create {} with {}", called(&set.name_any()), sets::replicas(set)),
+                Step::Create(set) => {
+                    format!("create {} with {}", called(&set.name_any()), sets::replicas(set))
+                }
                 Step::Patch { name, patch } if patch["spec"]["replicas"].is_i64() => {
                     format!("scale {} to {}", called(name), patch["spec"]["replicas"])
                 }
@@ -171,8 +180,7 @@ mod tests {
     fn going_back_makes_an_old_set_the_newest_revision() {
         let back = deployment("one", at_revision("2"));
         let sets = [set("one", 0, 0, 1), set("two", 4, 4, 2)];
-        let snapshot = Snapshot { deployment: back, sets: sets.to_vec(), pods: vec![] };
-        let steps = plan(&snapshot, NOW.parse().unwrap()).steps;
+        let steps = plan(&snapshot(&back, &sets, vec![]), NOW.parse().unwrap()).steps;
         let Step::Patch { patch, .. } = &steps[0] else { panic!("{steps:?}") };
         assert_eq!(patch["metadata"]["annotations"][REVISION], "3");
         assert_eq!(patch["metadata"]["annotations"]["deployment.kubernetes.io/revision-history"], "1");
@@ -181,7 +189,10 @@ mod tests {
     #[test]
     fn a_new_size_reaches_the_set_at_once_even_when_paused() {
         for extra in [json!({"spec": {"replicas": 9}}), json!({"spec": {"replicas": 9, "paused": true}})] {
-            assert_eq!(steps_of(deployment("one", extra), &[set("one", 4, 4, 1)], vec![]), ["scale one to 9"]);
+            assert_eq!(
+                steps_of(deployment("one", extra), &[set("one", 4, 4, 1)], vec![]),
+                ["scale one to 9"]
+            );
         }
         let paused = deployment("two", json!({"spec": {"paused": true}}));
         assert_eq!(steps_of(paused, &[set("one", 4, 4, 1)], vec![]), Vec::<String>::new());
@@ -191,7 +202,7 @@ mod tests {
     fn a_recreation_waits_for_the_last_old_pod() {
         let recreate = || {
             let mut deployment = deployment("two", at_revision("2"));
-            deployment.spec.as_mut().unwrap().strategy = Some(from_value(json!({"type": "Recreate"})).unwrap());
+            deployment.spec.strategy = Some(from_value(json!({"type": "Recreate"})).unwrap());
             deployment
         };
         let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "controller": true,
@@ -207,15 +218,14 @@ mod tests {
     #[test]
     fn only_so_much_history_is_kept() {
         let mut done = deployment("two", at_revision("2"));
-        done.spec.as_mut().unwrap().revision_history_limit = Some(0);
+        done.spec.revision_history_limit = Some(0);
         assert_eq!(steps_of(done, &[set("one", 0, 0, 1), set("two", 4, 4, 2)], vec![]), ["delete one"]);
     }
 
     #[test]
     fn progress_and_availability_are_told() {
         let check = |deployment: &Deployment, sets: &[ReplicaSet], now: &str| {
-            let snapshot = Snapshot { deployment: deployment.clone(), sets: sets.to_vec(), pods: vec![] };
-            let plan = plan(&snapshot, now.parse().unwrap());
+            let plan = plan(&snapshot(deployment, sets, vec![]), now.parse().unwrap());
             let conditions = plan.status.conditions.clone().unwrap_or_default();
             let told: Vec<String> = conditions
                 .iter()
@@ -232,9 +242,15 @@ mod tests {
         let (same, _, again) = check(&half, &[set("one", 4, 3, 1)], "2026-01-01T00:12:00Z");
         assert_eq!((&same.status, again), (&half.status, Some(Duration::from_secs(540))));
         let (_, told, again) = check(&same, &[set("one", 4, 3, 1)], "2026-01-01T00:21:00Z");
-        assert_eq!((told.as_str(), again), ("ProgressDeadlineExceeded=False MinimumReplicasAvailable=True", None));
+        assert_eq!(
+            (told.as_str(), again),
+            ("ProgressDeadlineExceeded=False MinimumReplicasAvailable=True", None)
+        );
         let (done, told, again) = check(&half, &[set("one", 4, 4, 1)], NOW);
-        assert_eq!((told.as_str(), again), ("NewReplicaSetAvailable=True MinimumReplicasAvailable=True", None));
+        assert_eq!(
+            (told.as_str(), again),
+            ("NewReplicaSetAvailable=True MinimumReplicasAvailable=True", None)
+        );
         let (_, told, _) = check(&done, &[set("one", 4, 2, 1)], NOW);
         assert_eq!(told, "NewReplicaSetAvailable=True MinimumReplicasUnavailable=False");
     }

@@ -1,6 +1,8 @@
 //! One step from the old template to the new one.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -54,7 +56,7 @@ fn shrink(sets: &Sets<'_>, limits: Limits) -> Vec<Step> {
 }
 
 /// The next steps of a recreation: all old pods go before the first new one comes.
-pub(super) fn recreate(deployment: &Deployment, sets: &Sets<'_>, pods: &[Pod]) -> Vec<Step> {
+pub(super) fn recreate(deployment: &Deployment, sets: &Sets<'_>, pods: &[Arc<Pod>]) -> Vec<Step> {
     let limits = Limits::of(deployment);
     let active = sets.old.iter().filter(|old| sets::replicas(old) > 0);
     let steps: Vec<Step> = active.filter_map(|old| sets::scale(old, 0, &limits.notes())).collect();
@@ -67,10 +69,10 @@ pub(super) fn recreate(deployment: &Deployment, sets: &Sets<'_>, pods: &[Pod]) -
     }
 }
 
-fn is_any_old_pod_left(sets: &Sets<'_>, pods: &[Pod]) -> bool {
+fn is_any_old_pod_left(sets: &Sets<'_>, pods: &[Arc<Pod>]) -> bool {
     let old: Vec<String> = sets.old.iter().filter_map(|set| set.uid()).collect();
     pods.iter().any(|pod| {
-        let owner = ownership::controller_of(pod);
+        let owner = ownership::controller_of(&**pod);
         !pod_state::is_finished(pod) && owner.is_some_and(|owner| old.contains(&owner.uid))
     })
 }
@@ -84,9 +86,9 @@ fn creation(deployment: &Deployment, sets: &Sets<'_>, replicas: i32) -> Vec<Step
 
 /// Old sets that nobody will go back to.
 pub(super) fn clean_up(deployment: &Deployment, sets: &Sets<'_>) -> Vec<Step> {
-    let limit = deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
+    let limit = deployment.spec.revision_history_limit.unwrap_or(10);
     let Ok(limit) = usize::try_from(limit) else { return Vec::new() };
-    let is_empty = |set: &k8s_openapi::api::apps::v1::ReplicaSet| {
+    let is_empty = |set: &ReplicaSet| {
         let observed = set.status.as_ref().and_then(|status| status.observed_generation);
         let running = set.status.as_ref().map_or(0, |status| status.replicas);
         sets::replicas(set) == 0 && running == 0 && observed >= set.metadata.generation

@@ -19,12 +19,12 @@ pub(super) struct Limits {
 
 impl Limits {
     pub(super) fn of(deployment: &Deployment) -> Self {
-        let spec = deployment.spec.as_ref();
-        let replicas = spec.and_then(|spec| spec.replicas).unwrap_or(1).max(0);
+        let spec = &deployment.spec;
+        let replicas = spec.replicas.unwrap_or(1).max(0);
         if !is_rolling(deployment) {
             return Self { replicas, surge: 0, unavailable: 0 };
         }
-        let rolling = spec.and_then(|spec| spec.strategy.as_ref()?.rolling_update.as_ref());
+        let rolling = spec.strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
         let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref());
         let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
         let surge = share(surge, replicas, true);
@@ -50,7 +50,7 @@ impl Limits {
 }
 
 pub(super) fn is_rolling(deployment: &Deployment) -> bool {
-    let strategy = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref()?.type_.as_deref());
+    let strategy = deployment.spec.strategy.as_ref().and_then(|strategy| strategy.type_.as_deref());
     strategy != Some("Recreate")
 }
 
@@ -106,7 +106,9 @@ fn is_saturated(set: &ReplicaSet, limits: Limits) -> bool {
 /// New sizes in proportion to the old ones; what rounding leaves over goes to the largest.
 fn proportions<'a>(active: &[&'a ReplicaSet], limits: Limits) -> Vec<(&'a ReplicaSet, i32)> {
     let mut ordered = active.to_vec();
-    ordered.sort_by_key(|set| (Reverse(sets::replicas(set)), Reverse(set.metadata.creation_timestamp.clone()), set.name_any()));
+    ordered.sort_by_key(|set| {
+        (Reverse(sets::replicas(set)), Reverse(set.metadata.creation_timestamp.clone()), set.name_any())
+    });
     let total: i32 = ordered.iter().map(|set| sets::replicas(set)).sum();
     let allowed = if limits.replicas > 0 { limits.most() } else { 0 };
     let mut left = allowed - total;
@@ -159,7 +161,8 @@ mod tests {
 
     fn set(name: &str, replicas: i32, maximum: i32) -> ReplicaSet {
         let mut set: ReplicaSet =
-            from_value(json!({"metadata": {"name": name}, "spec": {"replicas": replicas, "selector": {}}})).unwrap();
+            from_value(json!({"metadata": {"name": name}, "spec": {"replicas": replicas, "selector": {}}}))
+                .unwrap();
         set.metadata.annotations = Some(sets::sizes(maximum, 0));
         set
     }
@@ -177,7 +180,8 @@ mod tests {
             let (old, new) = (set("old", old, maximum), set("new", new, maximum));
             let limits = Limits { replicas, surge, unavailable: 0 };
             let sizes = proportions(&[&old, &new], limits);
-            let size = |name: &str| sizes.iter().find(|(set, _)| set.name_any() == name).map(|(_, size)| *size);
+            let size =
+                |name: &str| sizes.iter().find(|(set, _)| set.name_any() == name).map(|(_, size)| *size);
             assert_eq!((size("old"), size("new")), (Some(expected.0), Some(expected.1)));
         }
     }

@@ -1,6 +1,7 @@
 //! The ReplicaSets of a Deployment, old and new, and what may be done with them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kube::ResourceExt;
@@ -14,15 +15,22 @@ const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
 /// Annotations of a deployment that say nothing about its pods.
-const PRIVATE: [&str; 5] = [REVISION, HISTORY, DESIRED, MAXIMUM, "kubectl.kubernetes.io/last-applied-configuration"];
+const PRIVATE: [&str; 5] =
+    [REVISION, HISTORY, DESIRED, MAXIMUM, "kubectl.kubernetes.io/last-applied-configuration"];
 
 /// One thing to do. Patches carry a resource version or a uid: they fail when the object is no longer what was seen.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     Create(Box<ReplicaSet>),
     /// A strategic merge patch of a set.
-    Patch { name: String, patch: Value },
-    Delete { name: String, uid: String },
+    Patch {
+        name: String,
+        patch: Value,
+    },
+    Delete {
+        name: String,
+        uid: String,
+    },
     /// Annotations of the deployment itself.
     Annotate(BTreeMap<String, String>),
 }
@@ -40,13 +48,12 @@ pub(super) struct Sets<'a> {
 
 impl<'a> Sets<'a> {
     /// Sorts out which of `all` belong to `deployment`.
-    pub(super) fn of(deployment: &Deployment, all: &'a [ReplicaSet]) -> Self {
-        let Some(spec) = &deployment.spec else { return Self::default() };
+    pub(super) fn of(deployment: &Deployment, all: &'a [Arc<ReplicaSet>]) -> Self {
         let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
         let alive = deployment.metadata.deletion_timestamp.is_none();
         let mut sets = Self::default();
-        for set in all {
-            match ownership::claim(set, uid, &spec.selector, alive) {
+        for set in all.iter().map(|set| &**set) {
+            match ownership::claim(set, uid, &deployment.spec.selector, alive) {
                 Claim::Mine => sets.old.push(set),
                 Claim::Adopt => sets.claims.extend(adoption(deployment, set)),
                 Claim::Release => sets.claims.push(release(set, uid)),
@@ -80,7 +87,10 @@ impl<'a> Sets<'a> {
 
 fn adoption(deployment: &Deployment, set: &ReplicaSet) -> Option<Step> {
     let owner = ownership::reference(deployment)?;
-    Some(Step::Patch { name: set.name_any(), patch: ownership::adoption(&set.uid().unwrap_or_default(), &owner) })
+    Some(Step::Patch {
+        name: set.name_any(),
+        patch: ownership::adoption(&set.uid().unwrap_or_default(), &owner),
+    })
 }
 
 fn release(set: &ReplicaSet, owner: &str) -> Step {
@@ -88,7 +98,7 @@ fn release(set: &ReplicaSet, owner: &str) -> Step {
 }
 
 pub(super) fn replicas(set: &ReplicaSet) -> i32 {
-    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+    set.spec.replicas.unwrap_or(1)
 }
 
 pub(super) fn available(set: &ReplicaSet) -> i32 {
@@ -152,8 +162,8 @@ pub(super) fn refresh(deployment: &Deployment, sets: &Sets<'_>) -> Option<Step> 
     let set = sets.new?;
     let notes = notes(deployment, sets);
     let noted = notes.iter().all(|(name, value)| set.annotations().get(name) == Some(value));
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
-    let seconds = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+    let wanted = deployment.spec.min_ready_seconds.unwrap_or(0);
+    let seconds = set.spec.min_ready_seconds.unwrap_or(0);
     if noted && wanted == seconds {
         return None;
     }

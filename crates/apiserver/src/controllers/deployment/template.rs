@@ -14,20 +14,22 @@ pub(super) const HASH: &str = "pod-template-hash";
 
 /// Whether `set` runs what `deployment` asks for now.
 pub(super) fn is_same(deployment: &Deployment, set: &ReplicaSet) -> bool {
-    let wanted = deployment.spec.as_ref().map(|spec| &spec.template);
-    let found = set.spec.as_ref().and_then(|spec| spec.template.clone());
-    let found = found.map(|mut template| {
+    let found = set.spec.template.clone().map(|mut template| {
         if let Some(labels) = template.metadata.as_mut().and_then(|metadata| metadata.labels.as_mut()) {
             labels.remove(HASH);
         }
         template
     });
-    wanted == found.as_ref()
+    found.as_ref() == Some(&deployment.spec.template)
 }
 
 /// A new set for the current template.
-pub(super) fn set(deployment: &Deployment, replicas: i32, notes: BTreeMap<String, String>) -> Option<ReplicaSet> {
-    let spec = deployment.spec.as_ref()?;
+pub(super) fn set(
+    deployment: &Deployment,
+    replicas: i32,
+    notes: BTreeMap<String, String>,
+) -> Option<ReplicaSet> {
+    let spec = &deployment.spec;
     let salt = deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
     let hash = hash(&spec.template, salt);
     let mut template = spec.template.clone();
@@ -51,7 +53,7 @@ pub(super) fn set(deployment: &Deployment, replicas: i32, notes: BTreeMap<String
         selector,
         template: Some(template),
     };
-    Some(ReplicaSet { metadata, spec: Some(spec), status: None })
+    Some(ReplicaSet { metadata, spec, status: None })
 }
 
 /// FNV-1a over the template's JSON, whose fields are in a fixed order, in letters that make no words.
@@ -59,7 +61,8 @@ fn hash(template: &PodTemplateSpec, salt: i32) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let json = serde_json::to_value(template).unwrap_or_default().to_string();
     let salted = json.into_bytes().into_iter().chain(salt.to_le_bytes());
-    let mut hash = salted.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let mut hash =
+        salted.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let mut text = String::new();
     for _ in 0..8 {
         text.push(char::from(ALPHABET[hash as usize % ALPHABET.len()]));
@@ -96,7 +99,7 @@ mod tests {
         assert!(!is_same(&second, &set));
         let hash = &set.labels()[HASH];
         assert_eq!(set.name_any(), format!("web-{hash}"));
-        assert_eq!(set.spec.as_ref().unwrap().selector.match_labels.as_ref().unwrap().get(HASH), Some(hash));
+        assert_eq!(set.spec.selector.match_labels.as_ref().unwrap().get(HASH), Some(hash));
     }
 
     #[test]
@@ -104,7 +107,7 @@ mod tests {
         let first = deployment("one");
         let mut salted = first.clone();
         salted.status.get_or_insert_default().collision_count = Some(1);
-        let name = |deployment| set(deployment, 1, BTreeMap::new()).unwrap().name_any();
+        let name = |deployment: &Deployment| set(deployment, 1, BTreeMap::new()).unwrap().name_any();
         assert_eq!(name(&first), name(&first.clone()));
         assert_ne!(name(&first), name(&salted));
     }

@@ -55,7 +55,12 @@ impl Family {
 }
 
 /// What `pod` is to `service` in one family; nothing when it is not to be listed.
-pub(super) fn endpoint(service: &Service, pod: &Pod, node: Option<&Node>, family: Family) -> Option<Endpoint> {
+pub(super) fn endpoint(
+    service: &Service,
+    pod: &Pod,
+    node: Option<&Node>,
+    family: Family,
+) -> Option<Endpoint> {
     let unready = publishes_unready(service);
     if pod_state::is_finished(pod) || (node.is_none() && !unready) {
         return None;
@@ -127,7 +132,7 @@ fn named(pod: &Pod, name: &str, wanted: &str) -> Option<i32> {
     let stays = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
     let sidecars = spec.init_containers.iter().flatten().filter(stays);
     let ports = spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter().flatten());
-    let mut fitting =
-        ports.filter(|port| port.name.as_deref() == Some(name) && protocol(port.protocol.as_deref()) == wanted);
+    let mut fitting = ports
+        .filter(|port| port.name.as_deref() == Some(name) && protocol(port.protocol.as_deref()) == wanted);
     fitting.next().map(|port| port.container_port)
 }

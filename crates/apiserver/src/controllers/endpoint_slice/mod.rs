@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client, Error, ResourceExt};
 
 use self::plan::{Action, MANAGED_BY, MANAGER, SERVICE_NAME};
@@ -19,7 +19,7 @@ use super::cache::Cache;
 use super::key::Key;
 use super::queue::Queue;
 use super::work::{Controller, Next, unless_gone};
-use super::{Shared, create_params};
+use super::{Shared, write_params};
 
 pub(super) struct EndpointSlices {
     client: Client,
@@ -77,9 +77,9 @@ impl EndpointSlices {
         let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), namespace);
         for action in actions {
             match action {
-                Action::Create(slice) => drop(api.create(&create_params(), &slice).await?),
+                Action::Create(slice) => drop(api.create(&write_params(), &slice).await?),
                 Action::Update(slice) => {
-                    drop(api.replace(&slice.name_any(), &PostParams::default(), &slice).await?);
+                    drop(api.replace(&slice.name_any(), &write_params(), &slice).await?);
                 }
                 Action::Delete { name, uid } => {
                     let preconditions = Preconditions { uid: Some(uid), resource_version: None };

@@ -18,8 +18,10 @@ pub(super) struct Packed {
 
 /// Spreads `wanted` over `slices`. Endpoints are the same when they are of the same pod.
 pub(super) fn pack(slices: &[&EndpointSlice], mut wanted: Vec<Endpoint>) -> Packed {
-    let mut kept: Vec<(Vec<Endpoint>, bool)> =
-        slices.iter().map(|slice| keep(slice.endpoints.as_deref().unwrap_or_default(), &mut wanted)).collect();
+    let mut kept: Vec<(Vec<Endpoint>, bool)> = slices
+        .iter()
+        .map(|slice| keep(slice.endpoints.as_deref().unwrap_or_default(), &mut wanted))
+        .collect();
     for (endpoints, _) in kept.iter_mut().filter(|(_, changed)| *changed) {
         fill(endpoints, &mut wanted);
     }
@@ -103,7 +105,9 @@ mod tests {
     fn new_endpoints_go_where_something_changes_then_where_there_is_room() {
         let slices = [slice(range(0..100)), slice(range(100..150)), slice(range(150..160))];
         let slices: Vec<&EndpointSlice> = slices.iter().collect();
-        let sizes = |packed: &Packed| packed.kept.iter().map(|(kept, changed)| (kept.len(), *changed)).collect::<Vec<_>>();
+        let sizes = |packed: &Packed| {
+            packed.kept.iter().map(|(kept, changed)| (kept.len(), *changed)).collect::<Vec<_>>()
+        };
         let grown = pack(&slices, range(0..170));
         assert_eq!(sizes(&grown), [(100, false), (60, true), (10, false)]);
         let mut replaced = range(1..160);

@@ -24,7 +24,10 @@ pub(super) enum Action {
     Create(Box<EndpointSlice>),
     /// Carries the resource version that was seen.
     Update(Box<EndpointSlice>),
-    Delete { name: String, uid: String },
+    Delete {
+        name: String,
+        uid: String,
+    },
 }
 
 /// Endpoints with the same resolved ports share slices.
@@ -45,9 +48,8 @@ pub(super) fn service_of(slice: &EndpointSlice) -> Option<&str> {
 
 /// Whether the service wants slices made for it, and of this pod.
 pub(super) fn selects(service: &Service, pod: &Pod) -> bool {
-    selector(service).is_some_and(|wanted| {
-        wanted.iter().all(|(name, value)| pod.labels().get(name) == Some(value))
-    })
+    selector(service)
+        .is_some_and(|wanted| wanted.iter().all(|(name, value)| pod.labels().get(name) == Some(value)))
 }
 
 fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
@@ -73,8 +75,10 @@ pub(super) fn plan<P: Borrow<Pod>, S: Borrow<EndpointSlice>>(
         .filter(|slice| service_of(slice) == Some(&name) && slice.metadata.deletion_timestamp.is_none())
         .collect();
     // Slices of an earlier service of the same name are left to the garbage collector.
-    let own: Vec<&EndpointSlice> =
-        own.into_iter().filter(|slice| ownership::is_controlled_by(*slice, uid) || slice.owner_references().is_empty()).collect();
+    let own: Vec<&EndpointSlice> = own
+        .into_iter()
+        .filter(|slice| ownership::is_controlled_by(*slice, uid) || slice.owner_references().is_empty())
+        .collect();
     let selected: Vec<&Pod> = pods.iter().map(Borrow::borrow).filter(|pod| selects(service, pod)).collect();
     let families = Family::of(service);
     let mut actions = Vec::new();
@@ -85,7 +89,8 @@ pub(super) fn plan<P: Borrow<Pod>, S: Borrow<EndpointSlice>>(
         let trigger = trigger(service, &selected);
         actions.extend(of_family(service, *family, &present, groups, trigger.as_deref()));
     }
-    let stray = own.into_iter().filter(|slice| !families.iter().any(|family| family.name() == slice.address_type));
+    let stray =
+        own.into_iter().filter(|slice| !families.iter().any(|family| family.name() == slice.address_type));
     actions.extend(stray.map(delete));
     actions
 }

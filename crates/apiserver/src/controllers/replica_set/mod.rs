@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, Preconditions};
 use kube::{Api, Client, Error, ResourceExt};
 
 use self::plan::{Chosen, Moves};
@@ -15,8 +15,8 @@ use super::cache::Cache;
 use super::key::Key;
 use super::ownership;
 use super::queue::Queue;
-use super::work::{Controller, Next, unless_gone};
-use super::{Shared, create_params, patch_params};
+use super::work::{Controller, Next, is_conflict, is_place_gone, unless_gone};
+use super::{Shared, write_params, patch_params};
 use crate::Clock;
 
 const KIND: &str = "ReplicaSet";
@@ -61,7 +61,7 @@ impl ReplicaSets {
         delete(&pods, &moves.delete).await?;
         if let Some(pod) = plan::pod(&set) {
             for _ in 0..moves.create {
-                pods.create(&create_params(), &pod).await?;
+                pods.create(&write_params(), &pod).await?;
             }
         }
         Ok(())
@@ -84,7 +84,7 @@ impl ReplicaSets {
         }
         let api: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
         let next = ReplicaSet { status: Some(status), ..set.clone() };
-        unless_gone(api.replace_status(&set.name_any(), &PostParams::default(), &next).await)
+        unless_gone(api.replace_status(&set.name_any(), &write_params(), &next).await)
     }
 }
 
@@ -103,7 +103,9 @@ impl Controller for ReplicaSets {
         let moves = plan::moves(&set, &pods);
         self.release(&set, &moves).await?;
         let acted = if moves.is_empty() { Ok(()) } else { self.act(&set).await };
-        let failure = acted.as_ref().err().map(ToString::to_string);
+        // What passes by itself is not worth telling.
+        let lasting = |error: &&Error| !is_conflict(error) && !is_place_gone(error);
+        let failure = acted.as_ref().err().filter(lasting).map(ToString::to_string);
         let now = self.clock.now();
         let (status, again) = plan::status(&set, &pods, failure.as_deref(), now);
         self.write_status(&set, status).await?;
@@ -115,7 +117,7 @@ async fn adopt(pods: &Api<Pod>, set: &ReplicaSet, names: &[Chosen]) -> Result<()
     let Some(owner) = ownership::reference(set) else { return Ok(()) };
     for Chosen { name, uid } in names {
         let patch = Patch::Strategic(ownership::adoption(uid, &owner));
-        unless_gone(pods.patch(name, &PatchParams::default(), &patch).await)?;
+        unless_gone(pods.patch(name, &patch_params(), &patch).await)?;
     }
     Ok(())
 }
@@ -130,7 +132,7 @@ async fn delete(pods: &Api<Pod>, doomed: &[Chosen]) -> Result<(), Error> {
 }
 
 fn selector(set: &ReplicaSet) -> Option<kube::core::Selector> {
-    ownership::parse(&set.spec.as_ref()?.selector)
+    ownership::parse(&set.spec.selector)
 }
 
 /// The sets that a pod concerns: its own, or every one that might adopt it.

@@ -47,13 +47,12 @@ impl Moves {
 
 /// What has to happen so that `set` has as many pods as it should. `pods` may be all of the namespace.
 pub(super) fn moves<P: Borrow<Pod>>(set: &ReplicaSet, pods: &[P]) -> Moves {
-    let Some(spec) = &set.spec else { return Moves::default() };
     let uid = set.metadata.uid.as_deref().unwrap_or_default();
     let alive = set.metadata.deletion_timestamp.is_none();
     let mut moves = Moves::default();
     let mut active = Vec::new();
     for pod in pods.iter().map(Borrow::borrow) {
-        match ownership::claim(pod, uid, &spec.selector, alive) {
+        match ownership::claim(pod, uid, &set.spec.selector, alive) {
             Claim::Mine => {}
             Claim::Adopt if pod_state::is_active(pod) => moves.adopt.push(Chosen::of(pod)),
             Claim::Release => {
@@ -65,7 +64,7 @@ pub(super) fn moves<P: Borrow<Pod>>(set: &ReplicaSet, pods: &[P]) -> Moves {
         active.extend(pod_state::is_active(pod).then_some(pod));
     }
     if alive {
-        count(&mut moves, active, spec.replicas.unwrap_or(1));
+        count(&mut moves, active, set.spec.replicas.unwrap_or(1));
     }
     moves
 }
@@ -83,7 +82,7 @@ fn count(moves: &mut Moves, mut active: Vec<&Pod>, wanted: i32) {
 
 /// A pod as the set's template describes it.
 pub(super) fn pod(set: &ReplicaSet) -> Option<Pod> {
-    let template = set.spec.as_ref()?.template.as_ref()?;
+    let template = set.spec.template.as_ref()?;
     let described = template.metadata.clone().unwrap_or_default();
     let metadata = ObjectMeta {
         generate_name: Some(format!("{}-", set.name_any())),
@@ -107,7 +106,7 @@ pub(super) fn status<P: Borrow<Pod>>(
     let uid = set.metadata.uid.as_deref().unwrap_or_default();
     let owned = pods.iter().map(Borrow::borrow).filter(|pod| ownership::is_controlled_by(*pod, uid));
     let active: Vec<&Pod> = owned.filter(|pod| pod_state::is_active(pod)).collect();
-    let seconds = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+    let seconds = set.spec.min_ready_seconds.unwrap_or(0);
     let waits = active.iter().filter_map(|pod| pod_state::until_available(pod, seconds, now));
     let (over, left): (Vec<Duration>, Vec<Duration>) = waits.partition(Duration::is_zero);
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
@@ -125,7 +124,7 @@ pub(super) fn status<P: Borrow<Pod>>(
 }
 
 fn is_fully_labeled(set: &ReplicaSet, pod: &Pod) -> bool {
-    let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
+    let template = set.spec.template.as_ref();
     let labels = template.and_then(|template| template.metadata.as_ref()?.labels.as_ref());
     labels.into_iter().flatten().all(|(name, value)| pod.labels().get(name) == Some(value))
 }
@@ -189,7 +188,8 @@ mod tests {
     #[test]
     fn the_difference_is_made_or_deleted() {
         let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
-        let pods = [pod("a", json!({})), pod("b", not_ready), pod("c", json!({"status": {"phase": "Failed"}}))];
+        let pods =
+            [pod("a", json!({})), pod("b", not_ready), pod("c", json!({"status": {"phase": "Failed"}}))];
         let cases = [(4, 2, vec![]), (2, 0, vec![]), (1, 0, vec!["b"]), (0, 0, vec!["b", "a"])];
         for (replicas, create, delete) in cases {
             let moves = moves(&set(replicas, json!({})), &pods);
@@ -204,7 +204,10 @@ mod tests {
         let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
         let pods = [pod("orphan", orphan), pod("strange", strange), pod("going", going)];
         let found = moves(&set(2, json!({})), &pods);
-        assert_eq!((names(&found.adopt), names(&found.release), found.create), (vec!["orphan"], vec!["strange"], 1));
+        assert_eq!(
+            (names(&found.adopt), names(&found.release), found.create),
+            (vec!["orphan"], vec!["strange"], 1)
+        );
     }
 
     #[test]
@@ -231,7 +234,10 @@ mod tests {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let (failed, _) = status::<Pod>(&set(1, json!({})), &[], Some("quota"), now);
         let condition = &failed.conditions.as_ref().unwrap()[0];
-        assert_eq!((condition.type_.as_deref(), condition.message.as_deref()), (Some("ReplicaFailure"), Some("quota")));
+        assert_eq!(
+            (condition.type_.as_deref(), condition.message.as_deref()),
+            (Some("ReplicaFailure"), Some("quota"))
+        );
         let set = ReplicaSet { status: Some(failed), ..set(1, json!({})) };
         assert_eq!(status::<Pod>(&set, &[], None, now).0.conditions, None);
     }

@@ -70,9 +70,13 @@ mod tests {
     #[test]
     fn each_reason_outweighs_those_after_it() {
         let restarted = json!([{"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 4}]);
-        let fresh = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:02:00Z"}]);
+        let fresh =
+            json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:02:00Z"}]);
         let ordered = [
-            pod("unbound", json!({"spec": {"nodeName": null}, "status": {"phase": "Pending", "conditions": null}})),
+            pod(
+                "unbound",
+                json!({"spec": {"nodeName": null}, "status": {"phase": "Pending", "conditions": null}}),
+            ),
             pod("pending", json!({"status": {"phase": "Pending"}})),
             pod("not-ready", json!({"status": {"conditions": null}})),
             pod("cheap", json!({"metadata": {"annotations": {COST: "-1"}}})),

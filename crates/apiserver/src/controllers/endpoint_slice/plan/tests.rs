@@ -43,7 +43,8 @@ fn apply(slices: &mut Vec<EndpointSlice>, actions: Vec<Action>) {
                 slices.push(*slice);
             }
             Action::Update(next) => {
-                let place = slices.iter().position(|slice| slice.metadata.name == next.metadata.name).unwrap();
+                let place =
+                    slices.iter().position(|slice| slice.metadata.name == next.metadata.name).unwrap();
                 slices[place] = *next;
             }
             Action::Delete { name, .. } => slices.retain(|slice| slice.metadata.name.as_ref() != Some(&name)),
@@ -152,7 +153,9 @@ fn each_family_has_its_own_slices() {
     let slices = settled(&both, &pods, vec![]);
     let mut found: Vec<(&str, &str)> = slices
         .iter()
-        .map(|slice| (slice.address_type.as_str(), slice.endpoints.as_ref().unwrap()[0].addresses[0].as_str()))
+        .map(|slice| {
+            (slice.address_type.as_str(), slice.endpoints.as_ref().unwrap()[0].addresses[0].as_str())
+        })
         .collect();
     found.sort_unstable();
     assert_eq!(found, [("IPv4", "10.1.0.1"), ("IPv6", "fd00::1")]);
@@ -195,7 +198,15 @@ fn headless_services_and_hostnames_are_marked() {
 #[test]
 fn one_pod_more_rewrites_one_slice_of_many() {
     let many = |count: u32| -> Vec<Pod> {
-        (0..count).map(|number| pod(&format!("p{number:03}"), &format!("10.1.{}.{}", number / 250, number % 250 + 1), json!({}))).collect()
+        (0..count)
+            .map(|number| {
+                pod(
+                    &format!("p{number:03}"),
+                    &format!("10.1.{}.{}", number / 250, number % 250 + 1),
+                    json!({}),
+                )
+            })
+            .collect()
     };
     let slices = settled(&service(json!({})), &many(230), vec![]);
     assert_eq!(slices.len(), 3);

@@ -1,0 +1,178 @@
+//! Who owns whom, by uid.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt;
+
+use super::super::catalogue::{GroupKind, Meta};
+
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+pub(super) const ORPHAN: &str = "orphan";
+
+/// What the graph remembers of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Record {
+    pub(super) kind: GroupKind,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) owners: Vec<OwnerReference>,
+    /// What the object waits for before it goes; nothing while it is not being deleted.
+    pub(super) going: Option<Vec<String>>,
+}
+
+impl Record {
+    pub(super) fn of(kind: &GroupKind, object: &Meta) -> Self {
+        let going = object.metadata.deletion_timestamp.is_some();
+        Self {
+            kind: kind.clone(),
+            namespace: object.namespace().unwrap_or_default(),
+            name: object.name_any(),
+            owners: object.owner_references().to_vec(),
+            going: going.then(|| object.finalizers().to_vec()),
+        }
+    }
+
+    /// Whether the object is being deleted and waits for `finalizer`.
+    pub(super) fn waits_for(&self, finalizer: &str) -> bool {
+        self.going.as_ref().is_some_and(|finalizers| finalizers.iter().any(|name| name == finalizer))
+    }
+
+    fn needs_attention(&self) -> bool {
+        !self.owners.is_empty() || self.waits_for(FOREGROUND) || self.waits_for(ORPHAN)
+    }
+}
+
+/// All objects. Every change returns the uids of those that should be looked at because of it.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    records: BTreeMap<String, Record>,
+    dependents: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Graph {
+    pub(super) fn get(&self, uid: &str) -> Option<&Record> {
+        self.records.get(uid)
+    }
+
+    /// The objects that name `uid` as an owner.
+    pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = (&str, &Record)> {
+        let uids = self.dependents.get(uid).into_iter().flatten();
+        uids.filter_map(|uid| Some((uid.as_str(), self.records.get(uid)?)))
+    }
+
+    /// The dependents that `uid` has to outlive.
+    pub(super) fn blocking(&self, uid: &str) -> Vec<String> {
+        let blocks = |record: &Record| blocks(&record.owners, uid);
+        self.dependents(uid).filter(|(_, record)| blocks(record)).map(|(uid, _)| uid.to_owned()).collect()
+    }
+
+    pub(super) fn put(&mut self, uid: &str, record: Record) -> Vec<String> {
+        let mut affected = self.unlink(uid).map(|old| self.waiting_owners(&old)).unwrap_or_default();
+        for owner in &record.owners {
+            self.dependents.entry(owner.uid.clone()).or_default().insert(uid.to_owned());
+        }
+        if record.needs_attention() {
+            affected.push(uid.to_owned());
+        }
+        if record.waits_for(FOREGROUND) {
+            affected.extend(self.dependents(uid).map(|(uid, _)| uid.to_owned()));
+        }
+        self.records.insert(uid.to_owned(), record);
+        affected
+    }
+
+    pub(super) fn remove(&mut self, uid: &str) -> Vec<String> {
+        let Some(old) = self.unlink(uid) else { return Vec::new() };
+        let mut affected = self.waiting_owners(&old);
+        affected.extend(self.dependents(uid).map(|(uid, _)| uid.to_owned()));
+        affected
+    }
+
+    /// Takes `present` as all objects of a kind that there are; the others of it are gone.
+    pub(super) fn retain(&mut self, kind: &GroupKind, present: &BTreeSet<String>) -> Vec<String> {
+        let of_kind = self.records.iter().filter(|(_, record)| record.kind == *kind);
+        let gone: Vec<String> =
+            of_kind.map(|(uid, _)| uid.clone()).filter(|uid| !present.contains(uid)).collect();
+        gone.iter().flat_map(|uid| self.remove(uid)).collect()
+    }
+
+    /// Everything with an owner: for when it has changed which kinds there are.
+    pub(super) fn owned(&self) -> Vec<String> {
+        self.records
+            .iter()
+            .filter(|(_, record)| record.needs_attention())
+            .map(|(uid, _)| uid.clone())
+            .collect()
+    }
+
+    fn unlink(&mut self, uid: &str) -> Option<Record> {
+        let old = self.records.remove(uid)?;
+        for owner in &old.owners {
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(uid);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+        Some(old)
+    }
+
+    /// The owners that wait for their dependents: one less may be the last.
+    fn waiting_owners(&self, record: &Record) -> Vec<String> {
+        let waits = |uid: &str| self.records.get(uid).is_some_and(|owner| owner.waits_for(FOREGROUND));
+        record.owners.iter().map(|owner| owner.uid.clone()).filter(|uid| waits(uid)).collect()
+    }
+}
+
+/// Whether one of these references keeps the owner `uid` waiting.
+pub(super) fn blocks(owners: &[OwnerReference], uid: &str) -> bool {
+    owners.iter().any(|owner| owner.uid == uid && owner.block_owner_deletion == Some(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn record(owners: &[&str], going: Option<&[&str]>) -> Record {
+        let owners = owners.iter().map(|uid| {
+            from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": uid, "uid": uid, "blockOwnerDeletion": true}))
+                .unwrap()
+        });
+        Record {
+            kind: GroupKind::new("v1", "ConfigMap"),
+            namespace: "a".to_owned(),
+            name: "x".to_owned(),
+            owners: owners.collect(),
+            going: going.map(|finalizers| finalizers.iter().map(|name| (*name).to_owned()).collect()),
+        }
+    }
+
+    #[test]
+    fn a_change_touches_those_it_matters_to() {
+        let mut graph = Graph::default();
+        assert_eq!(graph.put("owner", record(&[], None)), Vec::<String>::new());
+        assert_eq!(graph.put("one", record(&["owner"], None)), ["one"]);
+        assert_eq!(graph.put("two", record(&["owner", "other"], None)), ["two"]);
+        assert_eq!(graph.put("owner", record(&[], Some(&[FOREGROUND]))), ["owner", "one", "two"]);
+        assert_eq!(graph.blocking("owner"), ["one", "two"]);
+        assert_eq!(graph.remove("one"), ["owner"]);
+        assert_eq!(graph.remove("owner"), ["two"]);
+        assert_eq!(graph.blocking("owner"), ["two"]);
+        assert_eq!(graph.put("two", record(&["other"], None)), ["two"]);
+        assert_eq!(graph.blocking("owner"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_list_without_an_object_is_its_end() {
+        let mut graph = Graph::default();
+        graph.put("owner", record(&[], None));
+        graph.put("one", record(&["owner"], None));
+        let kind = GroupKind::new("v1", "ConfigMap");
+        assert_eq!(graph.retain(&kind, &BTreeSet::from(["one".to_owned()])), ["one"]);
+        assert_eq!(graph.get("owner"), None);
+    }
+}
