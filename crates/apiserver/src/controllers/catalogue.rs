@@ -71,7 +71,9 @@ pub(super) async fn discover(client: &Client) -> Result<Kinds, Error> {
     for (resource, capabilities) in found.groups().flat_map(|group| group.resources_by_stability()) {
         let able = |verb: &str| capabilities.supports_operation(verb);
         // Events are seen under two names.
-        if resource.group == "events.k8s.io" || ![verbs::LIST, verbs::WATCH, verbs::DELETE].into_iter().all(able) {
+        if resource.group == "events.k8s.io"
+            || ![verbs::LIST, verbs::WATCH, verbs::DELETE].into_iter().all(able)
+        {
             continue;
         }
         let name = GroupKind { group: resource.group.clone(), kind: resource.kind.clone() };

@@ -12,7 +12,7 @@ use super::cache::Cache;
 use super::key::Key;
 use super::queue::Queue;
 use super::work::{Controller, Next, unless_gone};
-use super::{Shared, write_params, patch_params};
+use super::{Shared, patch_params, write_params};
 
 pub(super) const ACCOUNT: &str = "default";
 pub(super) const AUTHORITY: &str = "kube-root-ca.crt";

@@ -57,7 +57,10 @@ pub(super) async fn answer(asked: &Asked<'_>, target: &Target) -> Answer {
             tracing::debug!(name, "an object of a namespaced kind was asked for without a namespace");
             Err(Status::no_resource())
         }
-        (Some(name), None) => item(asked, &mut call, name),
+        (Some(name), None) => {
+            await_revision(asked).await?;
+            item(asked, &mut call, name)
+        }
         (Some(name), Some("status")) if resource.traits.status => {
             call.part = Part::Status;
             item(asked, &mut call, name)
@@ -185,6 +188,20 @@ fn create(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
     let value = decode::of_call(asked.headers, &asked.body, call)?;
     let stored = operation::create(call, value)?;
     shown(asked, call, StatusCode::CREATED, &stored)
+}
+
+/// A read of one object may ask to be no older than something.
+async fn await_revision(asked: &Asked<'_>) -> Result<(), Status> {
+    let reads = matches!(asked.method, Method::GET | Method::HEAD) && !asked.query.flag("watch")?;
+    let wanted = operation::parse_revision(asked.query.text("resourceVersion"))?.filter(|_| reads).unwrap_or(0);
+    if wanted > asked.core.store.revision() {
+        tokio::time::sleep(WAIT_FOR_REVISION).await;
+        let current = asked.core.store.revision();
+        if wanted > current {
+            return Err(Status::from_the_future(wanted, current));
+        }
+    }
+    Ok(())
 }
 
 async fn list(asked: &Asked<'_>, call: &Call<'_>) -> Answer {

@@ -95,9 +95,12 @@ fn a_body_that_is_no_object_is_refused() {
 fn refusals_read_as_those_of_a_real_server() {
     let mut service = json!({"spec": {"a": 1, "b": 2}});
     let found = check(find("v1", "Service").unwrap(), &mut service);
-    let strict = found.strict_error().unwrap();
-    assert_eq!(strict, r#"strict decoding error: unknown field "spec.a", unknown field "spec.b""#);
-    assert_eq!(Decoded::default().strict_error(), None);
+    let told = found.complaints(&["spec.c".to_owned()]);
+    assert_eq!(
+        told,
+        [r#"duplicate field "spec.c""#, r#"unknown field "spec.a""#, r#"unknown field "spec.b""#]
+    );
+    assert!(Decoded::default().complaints(&[]).is_empty());
     let refusal = cannot_be_handled("apps/v1", "Deployment", "json: oh no");
     assert_eq!(refusal, r#"Deployment in version "v1" cannot be handled as a Deployment: json: oh no"#);
 }

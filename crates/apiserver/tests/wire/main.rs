@@ -4,8 +4,10 @@
 //! goes through the service that also stands behind TLS; nothing looks inside.
 
 mod client;
+mod custom;
 mod deletion;
 mod golden;
 mod lists;
 mod objects;
+mod patches;
 mod watches;

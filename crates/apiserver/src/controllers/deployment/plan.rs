@@ -123,7 +123,11 @@ mod tests {
 
     fn snapshot(deployment: &Deployment, sets: &[ReplicaSet], pods: Vec<Pod>) -> Snapshot {
         let sets = sets.iter().cloned().map(Arc::new).collect();
-        Snapshot { deployment: Arc::new(deployment.clone()), sets, pods: pods.into_iter().map(Arc::new).collect() }
+        Snapshot {
+            deployment: Arc::new(deployment.clone()),
+            sets,
+            pods: pods.into_iter().map(Arc::new).collect(),
+        }
     }
 
     fn steps_of(deployment: Deployment, sets: &[ReplicaSet], pods: Vec<Pod>) -> Vec<String> {

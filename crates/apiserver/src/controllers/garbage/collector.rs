@@ -17,7 +17,7 @@ use super::observer::observe;
 use super::verdict::{self, Following, Owner, Verdict};
 
 /// How soon to look again at an owner whose dependents the graph does not show yet.
-const SOON: Duration = Duration::from_millis(100);
+const SOON: Duration = Duration::from_secs(1);
 
 pub(in super::super) struct Collector {
     client: Client,

@@ -37,7 +37,11 @@ pub(super) struct Following {
 }
 
 /// What becomes of an object with these owners and dependents.
-pub(super) fn judge(owners: &[(&OwnerReference, Owner)], finalizers: &[String], following: Following) -> Verdict {
+pub(super) fn judge(
+    owners: &[(&OwnerReference, Owner)],
+    finalizers: &[String],
+    following: Following,
+) -> Verdict {
     if owners.is_empty() || owners.iter().any(|(_, state)| *state == Owner::Unknown) {
         return Verdict::Keep;
     }
@@ -53,7 +57,10 @@ pub(super) fn judge(owners: &[(&OwnerReference, Owner)], finalizers: &[String], 
         return Verdict::Disown(lost);
     }
     let waited_for = owners.iter().any(|(_, state)| *state == Owner::Waiting);
-    if waited_for && following.waiting && owners.iter().any(|(owner, _)| owner.block_owner_deletion == Some(true)) {
+    if waited_for
+        && following.waiting
+        && owners.iter().any(|(owner, _)| owner.block_owner_deletion == Some(true))
+    {
         return Verdict::Unblock;
     }
     let has = |wanted: &str| finalizers.iter().any(|name| name == wanted);
@@ -96,14 +103,19 @@ mod tests {
             let owners: Vec<(&OwnerReference, Owner)> =
                 references.iter().zip(states.iter().copied()).collect();
             let finalizers: Vec<String> = finalizers.iter().map(|name| (*name).to_owned()).collect();
-            assert_eq!(judge(&owners, &finalizers, Following { some: leads, waiting: false }), expected, "{states:?} {finalizers:?} {leads}");
+            assert_eq!(
+                judge(&owners, &finalizers, Following { some: leads, waiting: false }),
+                expected,
+                "{states:?} {finalizers:?} {leads}"
+            );
         }
     }
 
     #[test]
     fn a_circle_is_broken_before_it_is_deleted() {
         let following = Following { some: true, waiting: true };
-        let reference = |blocks| OwnerReference { block_owner_deletion: Some(blocks), ..OwnerReference::default() };
+        let reference =
+            |blocks| OwnerReference { block_owner_deletion: Some(blocks), ..OwnerReference::default() };
         assert_eq!(judge(&[(&reference(true), Owner::Waiting)], &[], following), Verdict::Unblock);
         let policy = PropagationPolicy::Foreground;
         assert_eq!(judge(&[(&reference(false), Owner::Waiting)], &[], following), Verdict::Delete(policy));

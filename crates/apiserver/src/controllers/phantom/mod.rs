@@ -18,7 +18,7 @@ use super::cache::Cache;
 use super::key::Key;
 use super::queue::Queue;
 use super::work::{Controller, Next, unless_gone};
-use super::{Shared, write_params, patch_params, pod_state};
+use super::{Shared, patch_params, pod_state, write_params};
 
 /// What may need attention.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

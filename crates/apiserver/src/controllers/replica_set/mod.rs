@@ -16,7 +16,7 @@ use super::key::Key;
 use super::ownership;
 use super::queue::Queue;
 use super::work::{Controller, Next, is_conflict, is_place_gone, unless_gone};
-use super::{Shared, write_params, patch_params};
+use super::{Shared, patch_params, write_params};
 use crate::Clock;
 
 const KIND: &str = "ReplicaSet";

@@ -14,7 +14,7 @@ use super::cache::Cache;
 use super::key::Key;
 use super::queue::Queue;
 use super::work::{Controller, Next, is_conflict, is_not_found, unless_gone};
-use super::{Shared, write_params, moment, patch_params, pod_state};
+use super::{Shared, moment, patch_params, pod_state, write_params};
 use crate::Clock;
 
 pub(super) struct Scheduler {
