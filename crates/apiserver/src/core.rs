@@ -19,7 +19,7 @@ pub(crate) const NAMESPACES: &str = "/namespaces";
 /// A cluster's state and settings. Shared by all requests; holds no task and no socket.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) store: Store<Addresses>,
+    pub(crate) store: Store<WriterState>,
     pub(crate) pages: Pages,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
@@ -31,8 +31,16 @@ pub(crate) struct Core {
     registry: RwLock<Arc<Registry>>,
 }
 
-/// What a writer of a cluster holds.
-pub(crate) type ClusterWriter<'a> = Writer<'a, Addresses>;
+/// What only the current writer may touch.
+#[derive(Debug)]
+pub(crate) struct WriterState {
+    pub(crate) addresses: Addresses,
+    /// When old events are looked for next.
+    pub(crate) next_sweep: Timestamp,
+}
+
+/// The writer of a cluster.
+pub(crate) type ClusterWriter<'a> = Writer<'a, WriterState>;
 
 impl Core {
     pub(crate) fn new(
@@ -42,12 +50,12 @@ impl Core {
         network: Network,
         auth: Auth,
     ) -> Self {
-        let addresses = Addresses::new(network.clone());
+        let state = WriterState { addresses: Addresses::new(network.clone()), next_sweep: clock.now() };
         // Starting from the time of day, a cluster that restarts empty never hands out a revision twice: watchers of
         // its former life get a clean 410.
         let seed = clock.now().as_millisecond().max(1) as u64;
         Self {
-            store: Store::new(seed, clock.clone(), addresses),
+            store: Store::new(seed, clock.clone(), state),
             pages: Pages::default(),
             clock,
             entropy,

@@ -267,9 +267,9 @@ pub(super) fn allocate(
     }
     let mut pick = |bound| call.core.entropy.below(bound);
     let taken = if call.options.dry_run {
-        service::allocate(&mut writer.extra.clone(), old, new, &mut pick)
+        service::allocate(&mut writer.extra.addresses.clone(), old, new, &mut pick)
     } else {
-        service::allocate(&mut writer.extra, old, new, &mut pick)
+        service::allocate(&mut writer.extra.addresses, old, new, &mut pick)
     };
     taken.map_err(|errors| invalid(call, new, &errors))
 }
@@ -277,7 +277,7 @@ pub(super) fn allocate(
 /// Gives back what a removed object held.
 pub(super) fn release(call: &Call<'_>, writer: &mut ClusterWriter<'_>, value: &Value) {
     if call.resource.is("", "services") {
-        service::release(&mut writer.extra, value);
+        service::release(&mut writer.extra.addresses, value);
     }
 }
 

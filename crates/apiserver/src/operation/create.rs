@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::admission::{self, Ownership};
-use super::{Call, Outcome, definition};
+use super::{Call, Outcome, definition, events};
 use crate::clock::stamp;
 use crate::core::{ClusterWriter, NAMESPACES};
 use crate::object;
@@ -73,6 +73,7 @@ pub(super) fn create_owned(
     if call.options.dry_run {
         return Ok(Outcome::Created(call.pretend(value)));
     }
+    events::sweep(call, writer);
     let stored = writer.put(&call.resource.collection, key, value);
     definition::after_change(call);
     Ok(Outcome::Created(stored))

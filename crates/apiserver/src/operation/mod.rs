@@ -7,6 +7,7 @@ mod admission;
 mod create;
 mod definition;
 mod delete;
+mod events;
 mod patch;
 mod read;
 mod subresource;

@@ -146,8 +146,9 @@ fn server_side_apply_takes_over_from_the_client_side() {
         .feed("apply --server-side -f -", &config("color: blue"))
         .prints("configmap/settings serverside-applied");
     playground.run(DATA).prints(r#"{"color":"blue"}"#);
+    // The annotation of the client's side lives on, with an owner of its own.
     let managers = "get cm settings --show-managed-fields -o jsonpath='{.metadata.managedFields[*].manager}'";
-    playground.run(managers).prints("kubectl");
+    playground.run(managers).prints("kubectl kubectl-last-applied");
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn diff_ends_with_one_when_something_differs() {
     let outcome = diff(&config("color: blue"), "");
     assert_eq!(outcome.code(), Some(1), "{outcome}");
     assert!(outcome.stdout.contains("-  color: red\n+  color: blue\n"), "{outcome}");
-    let outcome = diff(&config("color: green"), "--server-side --field-manager=kubectl-client-side-apply");
+    let outcome = diff(&config("color: green"), "--server-side --force-conflicts");
     assert_eq!(outcome.code(), Some(1), "{outcome}");
     assert!(outcome.stdout.contains("+  color: green\n"), "{outcome}");
     let outcome = diff(&service("{port: 80}"), "");

@@ -130,7 +130,7 @@ const CASES: &[Case] = &[
         ],
     },
     Case {
-        command: "clusterrole watcher --verb=watch --resource=nodes --non-resource-url=/metrics",
+        command: "clusterrole watcher --verb=get --resource=nodes --non-resource-url=/metrics",
         prints: "clusterrole.rbac.authorization.k8s.io/watcher created",
         object: "clusterrole watcher",
         holds: &[("/rules/1/nonResourceURLs", || json!(["/metrics"]))],

@@ -52,7 +52,7 @@ fn plain_objects_are_described() {
         "BinaryData",
     ]);
     playground.run("create secret generic password --from-literal=word=xyzzy").succeeds();
-    playground.run("describe secret password").shows(&["Type:  Opaque\n", "word:  5 bytes\n"]);
+    playground.run("describe secret password").shows(&["Type:  Opaque\n", "word:  5 bytes"]);
     playground.run("describe ns default").shows(&[
         "Status:       Active\n",
         "No resource quota.\n",

@@ -21,7 +21,7 @@ impl Playground {
         Self::start([Options::named("member1")], false)
     }
 
-    /// One cluster whose controllers run.
+    /// One cluster whose controllers run, with two nodes on which pods look as if they ran.
     pub(crate) fn new() -> Self {
         Self::start([Options::named("member1")], true)
     }
@@ -68,7 +68,8 @@ fn launch(
     let context = cluster.context(&server).expect("a context");
     if controlled {
         let authority = cluster.authority_pem().expect("an authority");
-        let settings = controllers::Settings::with_authority(authority);
+        let settings =
+            controllers::Settings { phantom_nodes: 2, ..controllers::Settings::with_authority(authority) };
         runtime.spawn(controllers::run(cluster.client(), settings, stopped(stopping)));
     }
     runtime.spawn(server.run(stopped(stopping)));
