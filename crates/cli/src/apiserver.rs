@@ -7,7 +7,8 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tombolo_apiserver::{Cluster, Context, Options, Server, controllers, kubeconfig};
+use tombolo_apiserver::controllers::{self, Settings};
+use tombolo_apiserver::{Cluster, Context, Options, Server, kubeconfig};
 
 use crate::failure::Failure;
 
@@ -149,11 +150,9 @@ async fn serve(listening: Vec<Listening>) -> Result<(), Failure> {
         };
         let authority =
             cluster.authority_pem().map_err(|cause| Failure::new("no authority").because(cause))?;
-        tasks.spawn(controllers::run(
-            cluster.client(),
-            controllers::Settings::with_authority(authority),
-            stopped(stopping.clone()),
-        ));
+        let settings =
+            Settings { authority: Some(authority), phantom_nodes: PHANTOM_NODES, ..Settings::default() };
+        tasks.spawn(controllers::run(cluster.client(), settings, stopped(stopping.clone())));
         tasks.spawn(server.run(stopped(stopping.clone())));
     }
     tokio::select! {

@@ -205,11 +205,17 @@ fn columns_of(resource: &Resource) -> Value {
 }
 
 fn cells_of(resource: &Resource, value: &Value, now: Timestamp) -> Vec<Value> {
-    let custom = resource.custom_version().filter(|version| !version.columns.is_empty());
-    let Some(version) = custom else { return print::cells(&resource.group, &resource.kind, value, now) };
+    let Some(version) = resource.custom_version() else {
+        return print::cells(&resource.group, &resource.kind, value, now);
+    };
     let own =
         version.columns.iter().map(|column| print::custom(&column.kind, &column.json_path.find(value), now));
-    std::iter::once(Value::from(object::name(value))).chain(own).collect()
+    let mut cells: Vec<Value> = std::iter::once(object::name(value).into()).chain(own).collect();
+    if version.columns.is_empty() {
+        let created: Vec<&Value> = object::meta(value, "creationTimestamp").into_iter().collect();
+        cells.push(print::custom("date", &created, now));
+    }
+    cells
 }
 
 fn encode(value: &Value) -> Bytes {

@@ -62,6 +62,7 @@ pub(super) fn create_owned(
     mut value: Value,
     ownership: Ownership,
 ) -> Result<Outcome, Status> {
+    definition::may_create(call, writer)?;
     check_place(call, writer, object::name(&value))?;
     set_server_fields(call, &mut value)?;
     admission::prepare_create(call, &mut value)?;

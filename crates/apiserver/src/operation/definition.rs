@@ -15,6 +15,7 @@ use crate::invalid::FieldError;
 use crate::object;
 use crate::rules;
 use crate::schema;
+use crate::status::Status;
 use crate::store::{Key, Stored};
 
 const CLEAN_UP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -63,6 +64,19 @@ pub(super) fn errors(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         errors.extend(fixed.iter().filter_map(|path| rules::unchanged(new, old, path)));
     }
     errors
+}
+
+/// A kind whose definition is on its way out takes no new objects.
+pub(super) fn may_create(call: &Call<'_>, writer: &ClusterWriter<'_>) -> Result<(), Status> {
+    let name = || format!("{}.{}", call.resource.plural, call.resource.group);
+    let definition =
+        if call.resource.is_custom() { writer.get(DEFINITIONS, &Key::new("", name())) } else { None };
+    if !definition.is_some_and(|found| object::is_terminating(&found.value)) {
+        return Ok(());
+    }
+    let mut refusal = Status::method_not_allowed();
+    refusal.message = "create not allowed while custom resource definition is terminating".to_owned();
+    Err(refusal)
 }
 
 /// Before a definition is deleted: make it wait for its instances.

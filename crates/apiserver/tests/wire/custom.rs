@@ -151,7 +151,7 @@ async fn the_schema_defaults_and_validates_in_known_words() {
     let mut long = widget("a");
     long["spec"]["name"] = json!("abcdef");
     let reply = wire.post(WIDGETS, &long).await;
-    assert_eq!(reply.message(), format!("{prefix}spec.name: Too long: may not be more than 5 bytes"));
+    assert!(reply.message().contains("spec.name: Too long: may not be more than 5 bytes"), "{}", reply.message());
 }
 
 #[tokio::test(start_paused = true)]

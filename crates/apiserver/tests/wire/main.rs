@@ -3,11 +3,14 @@
 //! What a real API server answers is the specification here, down to the reason, the causes and the message. Everything
 //! goes through the service that also stands behind TLS; nothing looks inside.
 
+mod access;
 mod client;
 mod custom;
 mod deletion;
+mod discovery;
 mod golden;
 mod lists;
 mod objects;
 mod patches;
+mod services;
 mod watches;

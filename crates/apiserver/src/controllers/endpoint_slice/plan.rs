@@ -67,32 +67,34 @@ pub(super) fn plan<P: Borrow<Pod>, S: Borrow<EndpointSlice>>(
     if selector(service).is_none() || service.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }
-    let name = service.name_any();
-    let uid = service.metadata.uid.as_deref().unwrap_or_default();
-    let own: Vec<&EndpointSlice> = slices
-        .iter()
-        .map(Borrow::borrow)
-        .filter(|slice| service_of(slice) == Some(&name) && slice.metadata.deletion_timestamp.is_none())
-        .collect();
-    // Slices of an earlier service of the same name are left to the garbage collector.
-    let own: Vec<&EndpointSlice> = own
-        .into_iter()
-        .filter(|slice| ownership::is_controlled_by(*slice, uid) || slice.owner_references().is_empty())
-        .collect();
+    let own = own(service, slices);
     let selected: Vec<&Pod> = pods.iter().map(Borrow::borrow).filter(|pod| selects(service, pod)).collect();
+    let trigger = trigger(service, &selected);
     let families = Family::of(service);
     let mut actions = Vec::new();
-    for family in &families {
+    for family in families.iter().copied() {
         let present: Vec<&EndpointSlice> =
             own.iter().copied().filter(|slice| slice.address_type == family.name()).collect();
-        let groups = groups(service, &selected, &node, *family);
-        let trigger = trigger(service, &selected);
-        actions.extend(of_family(service, *family, &present, groups, trigger.as_deref()));
+        let groups = groups(service, &selected, &node, family);
+        actions.extend(Draft { service, family, trigger: trigger.as_deref() }.actions(&present, groups));
     }
     let stray =
         own.into_iter().filter(|slice| !families.iter().any(|family| family.name() == slice.address_type));
     actions.extend(stray.map(delete));
     actions
+}
+
+/// The slices this controller made for `service`. Those of an earlier service of the same name are left to the garbage
+/// collector.
+fn own<'a, S: Borrow<EndpointSlice>>(service: &Service, slices: &'a [S]) -> Vec<&'a EndpointSlice> {
+    let name = service.name_any();
+    let uid = service.metadata.uid.as_deref().unwrap_or_default();
+    let is_own = |slice: &&EndpointSlice| {
+        service_of(slice) == Some(name.as_str())
+            && slice.metadata.deletion_timestamp.is_none()
+            && (slice.owner_references().is_empty() || ownership::is_controlled_by(*slice, uid))
+    };
+    slices.iter().map(Borrow::borrow).filter(is_own).collect()
 }
 
 fn groups(
@@ -114,69 +116,109 @@ fn groups(
     groups
 }
 
-/// The changes to the slices of one family.
-fn of_family(
-    service: &Service,
-    family: Family,
-    present: &[&EndpointSlice],
-    groups: Vec<Group>,
-    trigger: Option<&str>,
-) -> Vec<Action> {
-    let mut updates = Vec::new();
-    let mut fresh = VecDeque::new();
-    let mut spare: Vec<&EndpointSlice> = present.to_vec();
-    for Group { ports, endpoints } in groups {
-        let fitting: Vec<&EndpointSlice> =
-            present.iter().copied().filter(|slice| holds_ports(slice, &ports)).collect();
-        let Packed { kept, new } = packing::pack(&fitting, endpoints);
-        for (slice, (endpoints, changed)) in fitting.into_iter().zip(kept) {
-            if endpoints.is_empty() {
-                continue;
-            }
-            spare.retain(|other| !std::ptr::eq(*other, slice));
-            let next = build(service, family, Some(ports.clone()), Some(endpoints));
-            updates.extend(update(slice, next, changed, trigger));
-        }
-        fresh.extend(new.into_iter().map(|endpoints| (Some(ports.clone()), Some(endpoints))));
-    }
-    // Without any endpoint one empty slice says that this is on purpose.
-    if fresh.is_empty() && spare.len() == present.len() {
-        fresh.push_back((None, None));
-    }
-    settle(service, family, fresh, spare, updates, trigger)
+/// What a slice holds; nothing at all in one that only shows that there is nothing.
+#[derive(Debug, Default)]
+struct Content {
+    ports: Option<Vec<EndpointPort>>,
+    endpoints: Option<Vec<Endpoint>>,
 }
 
-/// What is new goes into slices that are not needed any more, before others are made.
-fn settle(
-    service: &Service,
+impl Content {
+    fn new(ports: &[EndpointPort], endpoints: Vec<Endpoint>) -> Self {
+        Self { ports: Some(ports.to_vec()), endpoints: Some(endpoints) }
+    }
+}
+
+/// What all slices of a service have in common within one family.
+struct Draft<'a> {
+    service: &'a Service,
     family: Family,
-    mut fresh: VecDeque<(Option<Vec<EndpointPort>>, Option<Vec<Endpoint>>)>,
-    spare: Vec<&EndpointSlice>,
-    mut actions: Vec<Action>,
-    trigger: Option<&str>,
-) -> Vec<Action> {
-    for slice in spare {
-        match fresh.pop_front() {
-            Some((ports, endpoints)) => {
-                let next = build(service, family, ports, endpoints);
-                let changed = !is_same_content(slice, &next);
-                actions.extend(update(slice, next, changed, trigger));
+    trigger: Option<&'a str>,
+}
+
+impl Draft<'_> {
+    /// The changes to the slices of this family.
+    fn actions(&self, present: &[&EndpointSlice], groups: Vec<Group>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let mut fresh = VecDeque::new();
+        let mut spare: Vec<&EndpointSlice> = present.to_vec();
+        for Group { ports, endpoints } in groups {
+            let fitting: Vec<&EndpointSlice> =
+                present.iter().copied().filter(|slice| holds_ports(slice, &ports)).collect();
+            let Packed { kept, new } = packing::pack(&fitting, endpoints);
+            let kept = fitting.into_iter().zip(kept).filter(|(_, (endpoints, _))| !endpoints.is_empty());
+            for (slice, (endpoints, changed)) in kept {
+                spare.retain(|other| !std::ptr::eq(*other, slice));
+                actions.extend(self.update(slice, Content::new(&ports, endpoints), changed));
             }
-            None => actions.push(delete(slice)),
+            fresh.extend(new.into_iter().map(|endpoints| Content::new(&ports, endpoints)));
+        }
+        // Without any endpoint one empty slice says that this is on purpose.
+        if fresh.is_empty() && spare.len() == present.len() {
+            fresh.push_back(Content::default());
+        }
+        actions.extend(self.settle(fresh, spare));
+        actions
+    }
+
+    /// What is new goes into slices that are not needed any more, before others are made.
+    fn settle(&self, mut fresh: VecDeque<Content>, spare: Vec<&EndpointSlice>) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for slice in spare {
+            actions.extend(match fresh.pop_front() {
+                Some(content) => {
+                    let changed = !is_same_content(slice, &content);
+                    self.update(slice, content, changed)
+                }
+                None => Some(delete(slice)),
+            });
+        }
+        for content in fresh {
+            let mut slice = self.build(content);
+            self.note_trigger(&mut slice);
+            actions.push(Action::Create(Box::new(slice)));
+        }
+        actions
+    }
+
+    fn update(&self, old: &EndpointSlice, content: Content, changed: bool) -> Option<Action> {
+        let next = self.build(content);
+        let owned = old.metadata.owner_references == next.metadata.owner_references;
+        if !changed && owned && old.labels() == next.labels() {
+            return None;
+        }
+        let metadata = ObjectMeta {
+            labels: next.metadata.labels,
+            owner_references: next.metadata.owner_references,
+            ..old.metadata.clone()
+        };
+        let mut slice = EndpointSlice { metadata, ..next };
+        self.note_trigger(&mut slice);
+        Some(Action::Update(Box::new(slice)))
+    }
+
+    fn build(&self, Content { ports, endpoints }: Content) -> EndpointSlice {
+        let metadata = ObjectMeta {
+            generate_name: Some(format!("{}-", self.service.name_any())),
+            namespace: self.service.namespace(),
+            labels: Some(labels(self.service)),
+            owner_references: ownership::reference(self.service).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        };
+        EndpointSlice { metadata, address_type: self.family.name().to_owned(), endpoints, ports }
+    }
+
+    fn note_trigger(&self, slice: &mut EndpointSlice) {
+        if let Some(trigger) = self.trigger {
+            slice.annotations_mut().insert(TRIGGER.to_owned(), trigger.to_owned());
         }
     }
-    for (ports, endpoints) in fresh {
-        let mut slice = build(service, family, ports, endpoints);
-        note_trigger(&mut slice, trigger);
-        actions.push(Action::Create(Box::new(slice)));
-    }
-    actions
 }
 
 /// Empty and absent lists are the same thing on the wire.
-fn is_same_content(a: &EndpointSlice, b: &EndpointSlice) -> bool {
-    a.ports.as_deref().unwrap_or_default() == b.ports.as_deref().unwrap_or_default()
-        && a.endpoints.as_deref().unwrap_or_default() == b.endpoints.as_deref().unwrap_or_default()
+fn is_same_content(slice: &EndpointSlice, content: &Content) -> bool {
+    slice.ports.as_deref().unwrap_or_default() == content.ports.as_deref().unwrap_or_default()
+        && slice.endpoints.as_deref().unwrap_or_default() == content.endpoints.as_deref().unwrap_or_default()
 }
 
 fn holds_ports(slice: &EndpointSlice, ports: &[EndpointPort]) -> bool {
@@ -185,39 +227,8 @@ fn holds_ports(slice: &EndpointSlice, ports: &[EndpointPort]) -> bool {
     found == ports
 }
 
-fn update(old: &EndpointSlice, next: EndpointSlice, changed: bool, trigger: Option<&str>) -> Option<Action> {
-    let owned = old.metadata.owner_references == next.metadata.owner_references;
-    if !changed && owned && old.labels() == next.labels() {
-        return None;
-    }
-    let metadata = ObjectMeta {
-        labels: next.metadata.labels,
-        owner_references: next.metadata.owner_references,
-        ..old.metadata.clone()
-    };
-    let mut slice = EndpointSlice { metadata, ..next };
-    note_trigger(&mut slice, trigger);
-    Some(Action::Update(Box::new(slice)))
-}
-
 fn delete(slice: &EndpointSlice) -> Action {
     Action::Delete { name: slice.name_any(), uid: slice.uid().unwrap_or_default() }
-}
-
-fn build(
-    service: &Service,
-    family: Family,
-    ports: Option<Vec<EndpointPort>>,
-    endpoints: Option<Vec<Endpoint>>,
-) -> EndpointSlice {
-    let metadata = ObjectMeta {
-        generate_name: Some(format!("{}-", service.name_any())),
-        namespace: service.namespace(),
-        labels: Some(labels(service)),
-        owner_references: ownership::reference(service).map(|owner| vec![owner]),
-        ..ObjectMeta::default()
-    };
-    EndpointSlice { metadata, address_type: family.name().to_owned(), endpoints, ports }
 }
 
 /// The service's own labels and the three that belong to slices.
@@ -241,12 +252,6 @@ fn trigger(service: &Service, pods: &[&Pod]) -> Option<String> {
         pod.metadata.deletion_timestamp.as_ref().or(ready)
     });
     made.into_iter().chain(turned).max().map(|time| time.0.to_string())
-}
-
-fn note_trigger(slice: &mut EndpointSlice, trigger: Option<&str>) {
-    if let Some(trigger) = trigger {
-        slice.annotations_mut().insert(TRIGGER.to_owned(), trigger.to_owned());
-    }
 }
 
 #[cfg(test)]
