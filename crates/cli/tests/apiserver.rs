@@ -248,12 +248,17 @@ fn rbac_is_a_switch() {
 #[test]
 fn feature_gates_drop_the_fields_they_guard() {
     const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n\
-        spec: {internalTrafficPolicy: Local, ports: [{port: 80}]}\n";
-    let policy = "get svc web -o jsonpath={.spec.internalTrafficPolicy}";
-    for (value, expected) in [("true", "Local"), ("false", "")] {
-        let gate = format!("ServiceInternalTrafficPolicy={value},LoadBalancerStatusImprovements={value}");
-        let clusters = Clusters::start(&["--clusters", "1", "--feature-gates", &gate]);
+        spec: {type: LoadBalancer, internalTrafficPolicy: Local, requiredLoadBalancerFeatures: [Ports], ports: [{port: 80}]}\n";
+    let fields =
+        "get svc web -o jsonpath='{.spec.internalTrafficPolicy} {.spec.requiredLoadBalancerFeatures}'";
+    let cases = [
+        ("ServiceInternalTrafficPolicy=true,LoadBalancerStatusImprovements=true", "Local [\"Ports\"]"),
+        ("ServiceInternalTrafficPolicy=false,LoadBalancerStatusImprovements=true", " [\"Ports\"]"),
+        ("ServiceInternalTrafficPolicy=true,LoadBalancerStatusImprovements=false", "Local"),
+    ];
+    for (gates, expected) in cases {
+        let clusters = Clusters::start(&["--clusters", "1", "--feature-gates", gates]);
         clusters.kubectl.feed("create -f -", SERVICE).succeeds();
-        clusters.kubectl.run(policy).prints(expected);
+        clusters.kubectl.run(fields).prints(expected);
     }
 }

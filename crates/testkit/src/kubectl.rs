@@ -7,15 +7,17 @@ use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Much longer than any command takes; what reaches it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const MISSING: &str = "kubectl is not on PATH, and these tests need the real one: install the Debian package \
-    `kubernetes-client` (or any kubectl from 1.27 on), or run the test set-up script, which does it";
+/// The oldest kubectl that knows all the commands and flags used here.
+const OLDEST: u64 = 31;
+const REMEDY: &str = "install the Debian package `kubernetes-client` of Debian 13 or newer, or any other kubectl from \
+    1.31 on, or run the test set-up script, which does it";
 
 /// kubectl with its home; clones share it.
 #[derive(Clone, Debug)]
@@ -40,7 +42,11 @@ impl Kubectl {
     ///
     /// Panics with what to install when there is no kubectl: a test that cannot run has failed.
     pub fn new() -> Self {
-        assert!(program("kubectl").is_some(), "{MISSING}");
+        // Once per process is enough: the answer is about the machine.
+        static USABLE: LazyLock<Result<(), String>> = LazyLock::new(usable);
+        if let Err(why) = &*USABLE {
+            panic!("{why}, and these tests need the real one: {REMEDY}");
+        }
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("tombolo-kubectl-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let home = std::env::temp_dir().join(name);
@@ -269,6 +275,17 @@ impl Outcome {
         self
     }
 
+    /// It ended with 0 and what it printed contains all of these, however many blanks and line ends separate the words.
+    #[track_caller]
+    pub fn mentions(&self, parts: &[&str]) -> &Self {
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let stdout = words(self.succeeds());
+        for part in parts {
+            assert!(stdout.contains(&words(part)), "{part:?} is not in the output\n{self}");
+        }
+        self
+    }
+
     /// It ended with 0 and printed a table whose cells, line by line, are these; a cell `*` may be anything.
     #[track_caller]
     pub fn tabulates(&self, expected: &[&str]) -> &Self {
@@ -332,10 +349,22 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Where `name` is on PATH.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|candidate| candidate.is_file())
+/// Whether there is a kubectl, and new enough.
+fn usable() -> Result<(), String> {
+    let asked =
+        Command::new("kubectl").args(["version", "--client", "-o", "json"]).stdin(Stdio::null()).output();
+    let output = asked.map_err(|cause| format!("kubectl cannot be run ({cause})"))?;
+    new_enough(&output.stdout)
+}
+
+fn new_enough(version: &[u8]) -> Result<(), String> {
+    let version: serde_json::Value = serde_json::from_slice(version)
+        .map_err(|cause| format!("kubectl does not tell its version ({cause})"))?;
+    let minor = version["clientVersion"]["minor"].as_str().unwrap_or_default().trim_end_matches('+');
+    match minor.parse::<u64>() {
+        Ok(minor) if minor >= OLDEST => Ok(()),
+        _ => Err(format!("the kubectl on PATH is 1.{minor}, which is too old")),
+    }
 }
 
 /// The lines of a pipe, read by a thread that ends with the pipe.
@@ -370,6 +399,17 @@ mod tests {
         for (line, expected) in cases {
             assert_eq!(words(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn an_old_or_broken_kubectl_is_not_used() {
+        let version = |minor: &str| format!(r#"{{"clientVersion":{{"major":"1","minor":"{minor}"}}}}"#);
+        for (minor, usable) in
+            [("20", false), ("30", false), ("31", true), ("32+", true), ("37", true), ("", false)]
+        {
+            assert_eq!(new_enough(version(minor).as_bytes()).is_ok(), usable, "{minor}");
+        }
+        assert!(new_enough(b"nonsense").is_err());
     }
 
     #[test]

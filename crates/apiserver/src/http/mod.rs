@@ -18,7 +18,7 @@ mod watch;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::{Value, json};
@@ -28,6 +28,7 @@ use self::query::Query;
 use self::route::Route;
 use crate::auth::{Attributes, User};
 use crate::core::Core;
+use crate::registry::Registry;
 use crate::status::Status;
 
 /// The version this server claims to be.
@@ -121,24 +122,43 @@ async fn dispatch(asked: &Asked<'_>, route: Route) -> Answer {
     if let Route::Resource(target) = &route {
         return resource::answer(asked, target).await;
     }
-    if asked.method != Method::GET && asked.method != Method::HEAD {
+    if asked.method != Method::GET && asked.method != Method::HEAD && route != Route::Unknown {
         return Err(Status::method_not_allowed());
     }
     let registry = asked.core.registry();
+    let answer = describe(asked, &registry, route)?;
+    Ok(unless_known(asked, answer))
+}
+
+/// A client that has the current answer in its cache is told just that.
+fn unless_known(asked: &Asked<'_>, answer: Response<Body>) -> Response<Body> {
+    let tag = answer.headers().get(ETAG);
+    if tag.is_none() || asked.headers.get(IF_NONE_MATCH) != tag {
+        return answer;
+    }
+    let (mut parts, _) = answer.into_parts();
+    parts.status = StatusCode::NOT_MODIFIED;
+    parts.headers.remove(CONTENT_TYPE);
+    Response::from_parts(parts, Body::whole(""))
+}
+
+/// What the server tells about itself.
+fn describe(asked: &Asked<'_>, registry: &Registry, route: Route) -> Answer {
     match route {
         Route::Health => Ok(text(StatusCode::OK, "ok")),
         Route::Version => Ok(reply(StatusCode::OK, &version())),
-        Route::Root => Ok(reply(StatusCode::OK, &discovery::paths(&registry))),
-        Route::CoreVersions => Ok(discovery::core(&registry, asked.headers)),
-        Route::Groups => Ok(discovery::groups(&registry, asked.headers)),
-        Route::Group(name) => discovery::group(&registry, &name).map_or_else(page_not_found, found),
+        Route::Root => Ok(reply(StatusCode::OK, &discovery::paths(registry))),
+        Route::CoreVersions => Ok(discovery::core(registry, asked.headers)),
+        Route::Groups => Ok(discovery::groups(registry, asked.headers)),
+        Route::Group(name) => discovery::group(registry, &name).map_or_else(page_not_found, found),
         Route::GroupVersion { group, version } => {
-            discovery::resources(&registry, &group, &version).map_or_else(page_not_found, found)
+            discovery::resources(registry, &group, &version).map_or_else(page_not_found, found)
         }
         Route::OpenApiV2 => Ok(openapi::v2()),
-        Route::OpenApiIndex => Ok(reply(StatusCode::OK, &openapi::index(&registry))),
+        Route::OpenApiIndex => Ok(reply(StatusCode::OK, &openapi::index(registry))),
         Route::OpenApi(path) => {
-            openapi::document(&registry, &path, asked.query.text("hash")).map_or_else(page_not_found, Ok)
+            let hash = asked.query.text("hash");
+            openapi::document(registry, &path, hash, asked.core.now()).map_or_else(page_not_found, Ok)
         }
         Route::Resource(_) | Route::Unknown => page_not_found(),
     }

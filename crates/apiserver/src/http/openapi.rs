@@ -4,8 +4,9 @@
 //! need not. No strategic merge patch is announced, because that would oblige us to publish every schema with its merge
 //! keys; clients then use their built-in tables.
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue};
 use http::{Response, StatusCode};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::discovery::fingerprint;
@@ -36,17 +37,31 @@ pub(super) fn index(registry: &Registry) -> Value {
 }
 
 /// `GET /openapi/v3/<path>`.
-pub(super) fn document(registry: &Registry, path: &str, hash: &str) -> Option<Response<Body>> {
+pub(super) fn document(
+    registry: &Registry,
+    path: &str,
+    hash: &str,
+    now: Timestamp,
+) -> Option<Response<Body>> {
     let (group, version) =
         group_versions(registry).find(|(group, version)| document_path(group, &version.version) == path)?;
     let bytes = encode(&describe(group, version));
     let current = fingerprint(&bytes);
     let mut response = json_bytes(StatusCode::OK, bytes.into());
     let headers = response.headers_mut();
-    let caching = if hash == current { "public, immutable" } else { "no-cache, private" };
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching));
+    if hash == current {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        headers.extend(next_year(now).map(|date| (EXPIRES, date)));
+    } else {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    }
     headers.insert(ETAG, HeaderValue::from_str(&format!("\"{current}\"")).expect("hexadecimal digits"));
     Some(response)
+}
+
+fn next_year(now: Timestamp) -> Option<HeaderValue> {
+    let then = now.checked_add(SignedDuration::from_hours(365 * 24)).ok()?;
+    HeaderValue::from_str(&then.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()).ok()
 }
 
 fn group_versions(registry: &Registry) -> impl Iterator<Item = (&str, &GroupVersion)> {

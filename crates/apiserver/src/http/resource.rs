@@ -47,6 +47,8 @@ pub(super) async fn answer(asked: &Asked<'_>, target: &Target) -> Answer {
     if !resource.namespaced && !target.namespace.is_empty() {
         return Err(Status::no_resource());
     }
+    // What cannot be shown must not be written either.
+    Presentation::negotiate(asked.headers, &asked.query)?;
     let mut call = Call::new(asked.core, resource, &target.namespace);
     if let Some(sentence) = resource.deprecation() {
         call.warn(sentence);

@@ -62,17 +62,10 @@ fn check_kind(resource: &Resource, value: &mut Value) -> Result<(), Status> {
     if resource.is_custom() && version.is_empty() {
         return Err(Status::bad_request(format!("Object 'apiVersion' is missing in '{value}'")));
     }
-    if !version.is_empty() && version != expected_version {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({version}) does not match the expected API version ({expected_version})"
-        )));
-    }
-    if !kind.is_empty() && kind != expected_kind {
-        return Err(Status::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {expected_kind}: converting ({kind}) to \
-             ({expected_kind}): unknown conversion",
-            resource.version
-        )));
+    if resource.is_custom() {
+        check_custom_type(resource, value, &version, &kind)?;
+    } else {
+        check_builtin_type(resource, &version, &kind)?;
     }
     let fields = object::fields(value);
     fields.insert("apiVersion".into(), expected_version.into());
@@ -80,12 +73,52 @@ fn check_kind(resource: &Resource, value: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn check_name(value: &mut Value, expected: &str) -> Result<(), Status> {
+fn check_custom_type(resource: &Resource, value: &Value, version: &str, kind: &str) -> Result<(), Status> {
+    let expected = resource.api_version();
+    if version != expected {
+        return Err(other_version(version, &expected));
+    }
+    if kind != resource.kind {
+        let error = FieldError::invalid("kind", kind, format!("must be {}", resource.kind));
+        return Err(Status::invalid(&resource.group, &resource.kind, object::name(value), &[error]));
+    }
+    Ok(())
+}
+
+/// Whoever sends a built-in kind may leave out what the path says already, but not say something else.
+fn check_builtin_type(resource: &Resource, version: &str, kind: &str) -> Result<(), Status> {
+    let expected = resource.api_version();
+    let version = if version.is_empty() { &expected } else { version };
+    let kind = if kind.is_empty() { &resource.kind } else { kind };
+    if kind == resource.kind && version == expected {
+        return Ok(());
+    }
+    let short = version.rsplit('/').next().unwrap_or(version);
+    let why = if types::find(version, kind).is_none() {
+        format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")
+    } else if kind == resource.kind {
+        return Err(other_version(version, &expected));
+    } else {
+        // Go's names: the version's package of what was sent, the group's package of what was expected.
+        let package = resource.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
+        format!("converting ({short}.{kind}) to ({package}.{}): unknown conversion", resource.kind)
+    };
+    let expected = &resource.kind;
+    Err(Status::bad_request(format!("{kind} in version {short:?} cannot be handled as a {expected}: {why}")))
+}
+
+fn other_version(version: &str, expected: &str) -> Status {
+    Status::bad_request(format!(
+        "the API version in the data ({version}) does not match the expected API version ({expected})"
+    ))
+}
+
+fn check_name(value: &Value, expected: &str) -> Result<(), Status> {
     match object::name(value) {
-        "" => {
-            object::metadata(value).insert("name".into(), expected.into());
-            Ok(())
-        }
+        "" if value.get("metadata").is_some_and(|metadata| !metadata.is_object()) => Ok(()), // decoding refuses it
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({expected} based on URL) was undeterminable: name must be provided"
+        ))),
         same if same == expected => Ok(()),
         other => Err(Status::bad_request(format!(
             "the name of the object ({other}) does not match the name on the URL ({expected})"
@@ -147,8 +180,17 @@ pub(super) fn to_stored(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// From the stored version to the one of the request.
+/// The object as the version of the request shows it.
 pub(crate) fn present(resource: &Resource, stored: &Value) -> Value {
+    let mut value = from_stored(resource, stored);
+    if resource.is("", "services") {
+        service::on_read(&mut value);
+    }
+    value
+}
+
+/// From the stored version to the one of the request; what is only hidden from readers is still there.
+pub(super) fn from_stored(resource: &Resource, stored: &Value) -> Value {
     let mut value = stored.clone();
     match resource.view {
         View::Stored => {}
@@ -156,9 +198,6 @@ pub(crate) fn present(resource: &Resource, stored: &Value) -> Value {
             object::fields(&mut value).insert("apiVersion".into(), resource.api_version().into());
         }
         View::Events => event_view::from_core(&mut value),
-    }
-    if resource.is("", "services") {
-        service::on_read(&mut value);
     }
     value
 }

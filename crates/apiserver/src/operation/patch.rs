@@ -32,7 +32,7 @@ pub(crate) fn patch(call: &Call<'_>, name: &str, kind: PatchKind, patch: Value) 
     }
     let mut writer = call.core.store.write();
     let old = writer.get(&call.resource.collection, &call.key(name)).ok_or_else(|| call.not_found(name))?;
-    let mut value = patched(call, kind, admission::present(call.resource, &old.value), &patch)?;
+    let mut value = patched(call, kind, admission::from_stored(call.resource, &old.value), &patch)?;
     admission::identify(call, &mut value, Some(name))?;
     admission::decode(call, &mut value)?;
     update::replace(call, &mut writer, &old, value, Ownership::Update)
@@ -134,7 +134,7 @@ fn apply_in(
     // Only the merged object is decoded: what decoding fills in was not applied by anyone.
     let mut merged = plan.object;
     if call.resource.view != View::Stored {
-        merged = admission::present(call.resource, &merged);
+        merged = admission::from_stored(call.resource, &merged);
     }
     admission::decode(call, &mut merged)?;
     let ownership = Ownership::Apply(plan.pending);

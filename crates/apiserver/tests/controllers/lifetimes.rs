@@ -211,3 +211,21 @@ async fn owners_in_a_circle_can_be_deleted_in_the_foreground() {
     until_gone(&maps, "first").await;
     until_gone(&maps, "second").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn dependents_go_even_when_the_kind_of_their_owner_goes() {
+    let world = World::new();
+    let (definition, resource) = toys();
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    world.create(&definitions, definition).await;
+    let toys: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), "default", &resource);
+    let maps: Api<ConfigMap> = world.api();
+    let toy = json!({"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": "bear"}});
+    let toy = world.create(&toys, toy).await;
+    let reference =
+        json!([{"apiVersion": "example.com/v1", "kind": "Toy", "name": "bear", "uid": toy.uid()}]);
+    world.create(&maps, json!({"metadata": {"name": "label", "ownerReferences": reference}})).await;
+    world.settle().await;
+    definitions.delete("toys.example.com", &DeleteParams::default()).await.unwrap();
+    until_gone(&maps, "label").await;
+}

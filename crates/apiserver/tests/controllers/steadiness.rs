@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::slow::{self, Trouble};
-use crate::world::{World, check, endpoints, owned, service, template, until, until_gone};
+use crate::world::{World, check, deployment, endpoints, owned, service, template, until, until_gone};
 
 /// Everything is late by seconds: controllers act on the past all the time.
 fn late(_: &str) -> Trouble {
@@ -25,7 +25,7 @@ fn broken(path: &str) -> Trouble {
 
 #[tokio::test(start_paused = true)]
 async fn exactly_as_many_pods_as_asked_for_are_ever_made() {
-    for trouble in [|_: &str| Trouble::default(), late, broken] {
+    for trouble in [|_: &str| Trouble::default(), late, broken, slices_late, pods_late] {
         let world = World::through(|cluster| slow::client(cluster, trouble));
         world.settle().await;
         world.create(&world.api::<Service>(), service("web")).await;
@@ -75,6 +75,18 @@ async fn a_rollout_keeps_enough_pods_even_when_news_is_late() {
     }
 }
 
+/// What was made for a service is seen long after the pods behind it.
+fn slices_late(path: &str) -> Trouble {
+    let lag = if path.ends_with("/endpointslices") { 20 } else { 0 };
+    Trouble { lag: Duration::from_secs(lag), breaks_after: None }
+}
+
+/// Pods are seen long after everything else.
+fn pods_late(path: &str) -> Trouble {
+    let lag = if path.ends_with("/pods") { 10 } else { 0 };
+    Trouble { lag: Duration::from_secs(lag), breaks_after: None }
+}
+
 /// Owners are seen long after what depends on them.
 fn owners_late(path: &str) -> Trouble {
     let lag = if path.ends_with("/configmaps") { 60 } else { 0 };
@@ -88,8 +100,33 @@ fn dependents_late(path: &str) -> Trouble {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_recreation_never_mixes_old_and_new_even_when_news_is_late() {
+    for trouble in [|_: &str| Trouble::default(), late, pods_late] {
+        let world = World::through(|cluster| slow::client(cluster, trouble));
+        world.settle().await;
+        let mut value = deployment("web", 3, "one");
+        value["spec"]["strategy"] = json!({"type": "Recreate"});
+        world.create(&world.api::<Deployment>(), value).await;
+        until("the first pods are there", async || check(world.pods().await.len() == 3, "not yet")).await;
+        world
+            .patch(&world.api::<Deployment>(), "web", json!({"spec": {"template": template("web", "two")}}))
+            .await;
+        until("only new pods are left", async || {
+            let pods = world.pods().await;
+            let images: BTreeSet<_> =
+                pods.iter().filter_map(|pod| pod.spec.clone().unwrap().containers[0].image.clone()).collect();
+            assert!(images.len() < 2, "old and new pods at the same time");
+            check(images.contains("two"), images)
+        })
+        .await;
+        world.rolled_out("web", 3).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn late_news_never_deletes_what_has_an_owner() {
     let world = World::through(|cluster| slow::client(cluster, owners_late));
+    world.settle().await;
     let owner: ConfigMap = world.create(&world.api(), json!({"metadata": {"name": "owner"}})).await;
     let secrets: Api<Secret> = world.api();
     world.create(&secrets, owned("leaf", &owner, false)).await;

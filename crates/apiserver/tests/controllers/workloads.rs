@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::world::{World, check, deployment, is_ready, template, until};
+use crate::world::{World, check, is_ready, template, until};
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_grows_and_shrinks() {
@@ -67,30 +67,6 @@ async fn a_rollout_replaces_pods_and_keeps_enough_of_them() {
         reasons.into_iter().collect::<Vec<_>>(),
         ["MinimumReplicasAvailable", "NewReplicaSetAvailable"]
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_recreation_never_mixes_old_and_new() {
-    let world = World::new();
-    let mut value = deployment("web", 3, "one");
-    value["spec"]["strategy"] = json!({"type": "Recreate"});
-    world.create(&world.api::<Deployment>(), value).await;
-    world.rolled_out("web", 3).await;
-    world
-        .patch(&world.api::<Deployment>(), "web", json!({"spec": {"template": template("web", "two")}}))
-        .await;
-    until("only new pods are left", async || {
-        let images: BTreeSet<_> = world
-            .pods()
-            .await
-            .iter()
-            .filter_map(|pod| pod.spec.clone().unwrap().containers[0].image.clone())
-            .collect();
-        assert!(images.len() < 2, "old and new pods at the same time");
-        check(images.contains("two"), images)
-    })
-    .await;
-    world.rolled_out("web", 3).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,7 +34,7 @@ pub(crate) struct World {
 impl World {
     /// A cluster without controllers.
     pub(crate) fn still(nodes: usize) -> Self {
-        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().expect("a time"));
         let options = Options { clock: clock.clone(), entropy: Entropy::seeded(7), ..Options::named("test") };
         let cluster = Cluster::new(options);
         let settings = Settings { authority: Some("PEM".to_owned()), phantom_nodes: nodes, clock };
@@ -129,7 +129,9 @@ impl World {
     pub(crate) async fn rolled_out(&self, name: &str, replicas: i32) {
         let api: Api<Deployment> = self.api();
         until("the deployment is complete", async || {
-            let Some(found) = api.get_opt(name).await.unwrap() else { return Err("none".to_owned()) };
+            let Some(found) = api.get_opt(name).await.expect("the server answers") else {
+                return Err("none".to_owned());
+            };
             let status = found.status.clone().unwrap_or_default();
             let counts = [status.replicas, status.updated_replicas, status.available_replicas];
             let complete = counts.iter().all(|count| count.unwrap_or(0) == replicas);
@@ -165,7 +167,7 @@ where
     K: Clone + DeserializeOwned + Debug + Resource,
 {
     until(&format!("{name} goes"), async || {
-        let found = api.get_metadata_opt(name).await.unwrap();
+        let found = api.get_metadata_opt(name).await.expect("the server answers");
         check(found.is_none(), found.map(|found| found.metadata))
     })
     .await;
@@ -176,7 +178,7 @@ where
     K: Clone + DeserializeOwned + Debug + Resource,
 {
     until(&format!("{name} appears"), async || {
-        check(api.get_opt(name).await.unwrap().is_some(), "it is missing")
+        check(api.get_opt(name).await.expect("the server answers").is_some(), "it is missing")
     })
     .await;
     api.get(name).await.expect("it was there a moment ago")
@@ -211,7 +213,8 @@ pub(crate) fn service(name: &str) -> Value {
 }
 
 pub(crate) fn owned(name: &str, owner: &impl ResourceExt<DynamicType = ()>, blocks: bool) -> Value {
-    let mut reference = serde_json::to_value(owner.owner_ref(&()).unwrap()).unwrap();
+    let mut reference =
+        serde_json::to_value(owner.owner_ref(&()).expect("a stored object")).expect("a reference is JSON");
     reference["blockOwnerDeletion"] = blocks.into();
     json!({"metadata": {"name": name, "ownerReferences": [reference]}})
 }

@@ -4,13 +4,17 @@
 //! goes through the service that also stands behind TLS; nothing looks inside.
 
 mod access;
+mod bad_input;
 mod client;
 mod custom;
 mod deletion;
 mod discovery;
 mod golden;
+mod kube_client;
 mod lists;
+mod mutations;
 mod objects;
 mod patches;
+mod repeatable;
 mod services;
 mod watches;

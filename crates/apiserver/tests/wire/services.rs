@@ -130,17 +130,20 @@ async fn mistakes_in_a_service_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn node_ports_are_unique_per_protocol() {
+async fn a_node_port_belongs_to_one_service_and_there_once_per_protocol() {
     let wire = Wire::new();
-    let asking = |name: &str, protocol: &str| {
-        let mut object = service_with(json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_080, "protocol": protocol}]}));
+    let asking = |name: &str, protocols: &[&str]| {
+        let ports = protocols.iter().map(|protocol| {
+            json!({"name": protocol.to_lowercase(), "port": 80, "nodePort": 30_080, "protocol": protocol})
+        });
+        let mut object = service_with(json!({"type": "NodePort", "ports": ports.collect::<Vec<_>>()}));
         object["metadata"]["name"] = json!(name);
         object
     };
-    wire.create(SERVICES, &asking("a", "TCP")).await;
-    wire.create(SERVICES, &asking("b", "UDP")).await;
-    let reply = wire.post(SERVICES, &asking("c", "TCP")).await;
-    let message = "Service \"c\" is invalid: spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated";
+    wire.create(SERVICES, &asking("a", &["TCP", "UDP"])).await;
+    let reply = wire.post(SERVICES, &asking("c", &["SCTP"])).await;
+    let message =
+        "Service \"c\" is invalid: spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated";
     reply.refuses(422, "Invalid", message);
 }
 
@@ -226,7 +229,7 @@ async fn an_endpoint_slice_has_defaults_and_limits() {
         (json!({"addressType": "IPv5"}), "addressType"),
         (json!({"addressType": ""}), "addressType"),
         (json!({"endpoints": [{"addresses": []}]}), "endpoints[0].addresses"),
-        (json!({"endpoints": [{"addresses": ["fd00::1"]}]}), "endpoints[0].addresses[0]"),
+        (json!({"endpoints": [{"addresses": ["fd00::1"]}]}), "endpoints[0].addresses"),
         (json!({"endpoints": [{"addresses": ["127.0.0.1"]}]}), "endpoints[0].addresses[0]"),
         (json!({"endpoints": [{"addresses": ["169.254.1.1"]}]}), "endpoints[0].addresses[0]"),
         (json!({"endpoints": [{"addresses": ["nonsense"]}]}), "endpoints[0].addresses[0]"),

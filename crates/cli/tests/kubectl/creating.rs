@@ -7,22 +7,16 @@ use crate::playground::Playground;
 /// What a create command must leave behind, at some paths of the object.
 struct Case {
     command: &'static str,
-    prints: &'static str,
-    object: &'static str,
     holds: &'static [(&'static str, fn() -> Value)],
 }
 
 const CASES: &[Case] = &[
     Case {
         command: "namespace shop",
-        prints: "namespace/shop created",
-        object: "ns shop",
         holds: &[("/status/phase", || json!("Active")), ("/spec/finalizers", || json!(["kubernetes"]))],
     },
     Case {
         command: "deployment web --image=example:1 --replicas=3 --port=8080 -- sleep 1000",
-        prints: "deployment.apps/web created",
-        object: "deploy web",
         holds: &[
             ("/spec/replicas", || json!(3)),
             ("/spec/selector/matchLabels", || json!({"app": "web"})),
@@ -38,8 +32,6 @@ const CASES: &[Case] = &[
     },
     Case {
         command: "service clusterip inside --tcp=80:8080 --tcp=53",
-        prints: "service/inside created",
-        object: "svc inside",
         holds: &[
             ("/spec/type", || json!("ClusterIP")),
             ("/spec/selector", || json!({"app": "inside"})),
@@ -53,14 +45,10 @@ const CASES: &[Case] = &[
     },
     Case {
         command: "service clusterip headless --clusterip=None",
-        prints: "service/headless created",
-        object: "svc headless",
         holds: &[("/spec/clusterIP", || json!("None")), ("/spec/clusterIPs", || json!(["None"]))],
     },
     Case {
         command: "service nodeport outside --tcp=80:web --node-port=30123",
-        prints: "service/outside created",
-        object: "svc outside",
         holds: &[
             ("/spec/type", || json!("NodePort")),
             ("/spec/ports/0/nodePort", || json!(30123)),
@@ -70,8 +58,6 @@ const CASES: &[Case] = &[
     },
     Case {
         command: "service loadbalancer public --tcp=80",
-        prints: "service/public created",
-        object: "svc public",
         holds: &[
             ("/spec/type", || json!("LoadBalancer")),
             ("/spec/allocateLoadBalancerNodePorts", || json!(true)),
@@ -79,38 +65,23 @@ const CASES: &[Case] = &[
     },
     Case {
         command: "service externalname alias --external-name=example.com",
-        prints: "service/alias created",
-        object: "svc alias",
         holds: &[("/spec/type", || json!("ExternalName")), ("/spec/externalName", || json!("example.com"))],
     },
     Case {
         command: "configmap settings --from-literal=color=red --from-file=file.txt",
-        prints: "configmap/settings created",
-        object: "cm settings",
         holds: &[("/data", || json!({"color": "red", "file.txt": "content\n"}))],
     },
     Case {
         command: "secret generic password --from-literal=word=xyzzy",
-        prints: "secret/password created",
-        object: "secret password",
         holds: &[("/data", || json!({"word": "eHl6enk="})), ("/type", || json!("Opaque"))],
     },
     Case {
         command: "secret docker-registry registry --docker-username=me --docker-password=xyzzy",
-        prints: "secret/registry created",
-        object: "secret registry",
         holds: &[("/type", || json!("kubernetes.io/dockerconfigjson"))],
     },
-    Case {
-        command: "serviceaccount robot",
-        prints: "serviceaccount/robot created",
-        object: "sa robot",
-        holds: &[("/metadata/namespace", || json!("default"))],
-    },
+    Case { command: "serviceaccount robot", holds: &[("/metadata/namespace", || json!("default"))] },
     Case {
         command: "role reader --verb=get,list --resource=services,endpointslices.discovery.k8s.io",
-        prints: "role.rbac.authorization.k8s.io/reader created",
-        object: "role reader",
         holds: &[
             ("/rules/0", || json!({"apiGroups": [""], "resources": ["services"], "verbs": ["get", "list"]})),
             ("/rules/1/apiGroups", || json!(["discovery.k8s.io"])),
@@ -118,8 +89,6 @@ const CASES: &[Case] = &[
     },
     Case {
         command: "rolebinding readers --role=reader --serviceaccount=default:robot --user=ada",
-        prints: "rolebinding.rbac.authorization.k8s.io/readers created",
-        object: "rolebinding readers",
         holds: &[
             (
                 "/roleRef",
@@ -131,20 +100,14 @@ const CASES: &[Case] = &[
     },
     Case {
         command: "clusterrole watcher --verb=get --resource=nodes --non-resource-url=/metrics",
-        prints: "clusterrole.rbac.authorization.k8s.io/watcher created",
-        object: "clusterrole watcher",
         holds: &[("/rules/1/nonResourceURLs", || json!(["/metrics"]))],
     },
     Case {
         command: "clusterrolebinding watchers --clusterrole=watcher --group=ops",
-        prints: "clusterrolebinding.rbac.authorization.k8s.io/watchers created",
-        object: "clusterrolebinding watchers",
         holds: &[("/subjects/0/kind", || json!("Group"))],
     },
     Case {
         command: "job once --image=example -- true",
-        prints: "job.batch/once created",
-        object: "job once",
         holds: &[
             ("/spec/template/spec/restartPolicy", || json!("Never")),
             ("/spec/backoffLimit", || json!(6)),
@@ -152,14 +115,10 @@ const CASES: &[Case] = &[
     },
     Case {
         command: "cronjob hourly --image=example --schedule='0 * * * *'",
-        prints: "cronjob.batch/hourly created",
-        object: "cronjob hourly",
         holds: &[("/spec/schedule", || json!("0 * * * *")), ("/spec/concurrencyPolicy", || json!("Allow"))],
     },
     Case {
         command: "ingress door --rule=example.com/shop*=web:80",
-        prints: "ingress.networking.k8s.io/door created",
-        object: "ingress door",
         holds: &[(
             "/spec/rules/0/http/paths/0/backend/service",
             || json!({"name": "web", "port": {"number": 80}}),
@@ -167,22 +126,13 @@ const CASES: &[Case] = &[
     },
     Case {
         command: "quota small --hard=pods=3,cpu=500m",
-        prints: "resourcequota/small created",
-        object: "quota small",
         holds: &[("/spec/hard", || json!({"cpu": "500m", "pods": "3"}))],
     },
     Case {
         command: "pdb some --selector=app=web --min-available=50%",
-        prints: "poddisruptionbudget.policy/some created",
-        object: "pdb some",
         holds: &[("/spec/minAvailable", || json!("50%"))],
     },
-    Case {
-        command: "priorityclass high --value=1000",
-        prints: "priorityclass.scheduling.k8s.io/high created",
-        object: "priorityclass high",
-        holds: &[("/value", || json!(1000))],
-    },
+    Case { command: "priorityclass high --value=1000", holds: &[("/value", || json!(1000))] },
 ];
 
 #[test]
@@ -190,10 +140,16 @@ fn every_create_command_leaves_what_it_said() {
     let playground = Playground::bare();
     playground.kubectl.file("file.txt", "content\n");
     for case in CASES {
-        playground.run(&format!("create {}", case.command)).prints(case.prints);
-        let object = playground.run(&format!("get {} -o json", case.object)).json();
+        // Options go first, because what follows `--` belongs to a container.
+        let object = playground.run(&format!("create -o json {}", case.command)).json();
+        assert!(object["metadata"]["uid"].is_string(), "{}: {object:#}", case.command);
         for (path, expected) in case.holds {
-            assert_eq!(object.pointer(path), Some(&expected()), "{} of {}: {object:#}", path, case.object);
+            assert_eq!(
+                object.pointer(path),
+                Some(&expected()),
+                "{path} after create {}: {object:#}",
+                case.command
+            );
         }
     }
 }
@@ -201,7 +157,7 @@ fn every_create_command_leaves_what_it_said() {
 #[test]
 fn what_exists_is_not_created_twice() {
     let playground = Playground::bare();
-    playground.run("create cm settings").succeeds();
+    playground.run("create cm settings").prints("configmap/settings created");
     playground.run("create cm settings").fails(1, &["configmaps \"settings\" already exists"]);
     playground
         .run("create ns default")

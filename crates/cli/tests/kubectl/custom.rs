@@ -59,7 +59,7 @@ spec: {types: [CrossCluster]}
         .prints("multiclusterservice.networking.karmada.io/web patched");
     playground.run("get mcs --no-headers").tabulates(&[r#"web ["CrossCluster"] True *"#]);
     playground.run("wait mcs/web --for=condition=ServiceApplied").succeeds();
-    playground.run("describe mcs web").shows(&["Kind:         MultiClusterService\n", "CrossCluster"]);
+    playground.run("describe mcs web").mentions(&["Kind: MultiClusterService", "CrossCluster"]);
     playground.run("get multicluster -o name").prints("serviceimport.multicluster.x-k8s.io/web");
 }
 

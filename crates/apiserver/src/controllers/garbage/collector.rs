@@ -71,6 +71,10 @@ impl Collector {
     /// What the owner is like, for a dependent in `namespace`.
     async fn find(&self, owner: &OwnerReference, namespace: &str) -> Result<Owner, Error> {
         let name = GroupKind::new(&owner.api_version, &owner.kind);
+        if let Some(place) = self.graph().gone_from(&owner.uid) {
+            let possible = place.is_empty() || !namespace.is_empty();
+            return Ok(if possible { Owner::Absent } else { Owner::Unknown });
+        }
         let kinds = self.catalogue.borrow().clone();
         let Some(kind) = kinds.get(&name) else { return Ok(Owner::Unknown) };
         // Something without a namespace cannot have an owner in one; which would it be?

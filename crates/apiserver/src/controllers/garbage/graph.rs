@@ -48,11 +48,19 @@ impl Record {
 pub(super) struct Graph {
     records: BTreeMap<String, Record>,
     dependents: BTreeMap<String, BTreeSet<String>>,
+    /// Owners that were seen to go, with their namespace, as long as somebody names them. A uid never comes back, so
+    /// this stays true even when their kind has gone with them.
+    gone: BTreeMap<String, String>,
 }
 
 impl Graph {
     pub(super) fn get(&self, uid: &str) -> Option<&Record> {
         self.records.get(uid)
+    }
+
+    /// The namespace of an owner that is known to have gone.
+    pub(super) fn gone_from(&self, uid: &str) -> Option<&str> {
+        self.gone.get(uid).map(String::as_str)
     }
 
     /// The objects that name `uid` as an owner.
@@ -68,9 +76,16 @@ impl Graph {
     }
 
     pub(super) fn put(&mut self, uid: &str, record: Record) -> Vec<String> {
-        let mut affected = self.unlink(uid).map(|old| self.waiting_owners(&old)).unwrap_or_default();
+        // Linked before the old state is unlinked, so that an owner named by both never loses its last dependent.
         for owner in &record.owners {
             self.dependents.entry(owner.uid.clone()).or_default().insert(uid.to_owned());
+        }
+        let old = self.records.remove(uid);
+        let mut affected = old.as_ref().map(|old| self.waiting_owners(old)).unwrap_or_default();
+        for lost in old.iter().flat_map(|old| &old.owners) {
+            if !record.owners.iter().any(|owner| owner.uid == lost.uid) {
+                self.detach(uid, &lost.uid);
+            }
         }
         if record.needs_attention() {
             affected.push(uid.to_owned());
@@ -86,7 +101,17 @@ impl Graph {
         let Some(old) = self.unlink(uid) else { return Vec::new() };
         let mut affected = self.waiting_owners(&old);
         affected.extend(self.dependents(uid).map(|(uid, _)| uid.to_owned()));
+        if self.dependents.contains_key(uid) {
+            self.gone.insert(uid.to_owned(), old.namespace);
+        }
         affected
+    }
+
+    /// Drops what is known of a kind that is not served any more. Its objects may be served again, so none counts as gone.
+    pub(super) fn forget(&mut self, kind: &GroupKind) {
+        let of_kind = self.records.iter().filter(|(_, record)| record.kind == *kind);
+        let uids: Vec<String> = of_kind.map(|(uid, _)| uid.clone()).collect();
+        uids.iter().for_each(|uid| drop(self.unlink(uid)));
     }
 
     /// Takes `present` as all objects of a kind that there are; the others of it are gone.
@@ -109,14 +134,18 @@ impl Graph {
     fn unlink(&mut self, uid: &str) -> Option<Record> {
         let old = self.records.remove(uid)?;
         for owner in &old.owners {
-            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
-                dependents.remove(uid);
-                if dependents.is_empty() {
-                    self.dependents.remove(&owner.uid);
-                }
-            }
+            self.detach(uid, &owner.uid);
         }
         Some(old)
+    }
+
+    fn detach(&mut self, uid: &str, owner: &str) {
+        let Some(dependents) = self.dependents.get_mut(owner) else { return };
+        dependents.remove(uid);
+        if dependents.is_empty() {
+            self.dependents.remove(owner);
+            self.gone.remove(owner);
+        }
     }
 
     /// The owners that wait for their dependents: one less may be the last.
@@ -164,6 +193,29 @@ mod tests {
         assert_eq!(graph.blocking("owner"), ["two"]);
         assert_eq!(graph.put("two", record(&["other"], None)), ["two"]);
         assert_eq!(graph.blocking("owner"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_owner_that_went_is_remembered_while_it_is_named() {
+        let mut graph = Graph::default();
+        graph.put("owner", record(&[], None));
+        graph.put("one", record(&["owner"], None));
+        assert_eq!(graph.gone_from("owner"), None);
+        graph.remove("owner");
+        assert_eq!(graph.gone_from("owner"), Some("a"));
+        graph.put("one", record(&["owner"], Some(&[])));
+        assert_eq!(graph.gone_from("owner"), Some("a"));
+        graph.remove("one");
+        assert_eq!(graph.gone_from("owner"), None);
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_leaves_no_trace() {
+        let mut graph = Graph::default();
+        graph.put("owner", record(&[], None));
+        graph.put("one", record(&["owner"], None));
+        graph.forget(&GroupKind::new("v1", "ConfigMap"));
+        assert_eq!((graph.get("owner"), graph.get("one"), graph.gone_from("owner")), (None, None, None));
     }
 
     #[test]

@@ -65,9 +65,8 @@ impl Observer {
             self.watched.remove(name);
             self.listed.remove(name);
         }
-        // Of a kind that is not served any more nothing can be there.
         for name in gone.iter().filter(|name| !kinds.contains_key(name)) {
-            self.change(|graph| graph.retain(name, &BTreeSet::new()));
+            self.graph.lock().unwrap_or_else(PoisonError::into_inner).forget(name);
         }
         let mut news = !gone.is_empty();
         // Events come by the thousand, go by themselves, and own nothing.

@@ -52,6 +52,18 @@ pub(super) fn status(node: &Node, number: usize) -> Value {
             {"type": "InternalIP", "address": Ipv4Addr::from(NODES_FROM.saturating_add(step.saturating_add(1)))},
             {"type": "Hostname", "address": name(number)},
         ],
+        "nodeInfo": {
+            "architecture": "",
+            "bootID": "",
+            "containerRuntimeVersion": "phantom",
+            "kernelVersion": "phantom",
+            "kubeProxyVersion": "",
+            "kubeletVersion": "phantom",
+            "machineID": "",
+            "operatingSystem": "linux",
+            "osImage": "phantom",
+            "systemUUID": "",
+        },
         "capacity": room,
         "allocatable": room,
         "conditions": [{

@@ -1,0 +1,175 @@
+//! What the server last told about all objects of one kind.
+//!
+//! One task writes it from one watch; any number of controllers read it and are told about changes. It lags behind the
+//! server, so it says where to look, not what is true: before a controller makes or deletes something that cannot be
+//! guarded by a name or a resource version, it asks the server again.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use crate::key::Key;
+
+type Listener<K> = Box<dyn Fn(&K) + Send + Sync>;
+
+/// All objects of kind `K`, as far as they are known.
+pub struct Cache<K> {
+    objects: Mutex<BTreeMap<Key, Arc<K>>>,
+    listeners: Mutex<Vec<Listener<K>>>,
+    synced: watch::Sender<bool>,
+}
+
+impl<K: ResourceExt> Cache<K> {
+    pub fn new() -> Arc<Self> {
+        let synced = watch::Sender::new(false);
+        Arc::new(Self { objects: Mutex::default(), listeners: Mutex::default(), synced })
+    }
+
+    /// Calls `listener` with the old and the new state of every object that changes from now on.
+    pub fn listen(&self, listener: impl Fn(&K) + Send + Sync + 'static) {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+    }
+
+    /// Waits until everything has been listed once.
+    pub async fn synced(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Arc<K>> {
+        self.objects().get(key).cloned()
+    }
+
+    /// Everything in all namespaces, in order.
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.objects().values().cloned().collect()
+    }
+
+    /// Everything in one namespace, in order of names.
+    pub fn within(&self, namespace: &str) -> Vec<Arc<K>> {
+        let objects = self.objects();
+        let from = objects.range(Key::new(namespace, "")..);
+        from.take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.clone()).collect()
+    }
+
+    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<K>>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, old: Option<Arc<K>>, new: Option<Arc<K>>) {
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        for object in old.iter().chain(new.iter()) {
+            listeners.iter().for_each(|listener| listener(object));
+        }
+    }
+
+    fn put(&self, object: K) {
+        let object = Arc::new(object);
+        let old = self.objects().insert(Key::of(&*object), object.clone());
+        self.tell(old, Some(object));
+    }
+
+    fn remove(&self, object: &K) {
+        let old = self.objects().remove(&Key::of(object));
+        self.tell(old, None);
+    }
+
+    /// Takes `listed` as everything there is. Listeners hear of what differs.
+    fn replace(&self, listed: BTreeMap<Key, Arc<K>>) {
+        let before = std::mem::replace(&mut *self.objects(), listed.clone());
+        for (key, old) in &before {
+            if !listed.contains_key(key) {
+                self.tell(Some(old.clone()), None);
+            }
+        }
+        for (key, new) in listed {
+            let old = before.get(&key).cloned();
+            if old.as_ref().is_none_or(|old| old.resource_version() != new.resource_version()) {
+                self.tell(old, Some(new));
+            }
+        }
+        self.synced.send_replace(true);
+    }
+}
+
+/// Keeps `cache` in step with the server, for ever.
+pub async fn follow<K>(cache: Arc<Cache<K>>, api: Api<K>, config: watcher::Config)
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let mut events = watcher(api, config).backoff(Patience::default()).boxed();
+    let mut listed = BTreeMap::new();
+    while let Some(event) = events.next().await {
+        match event.map(|event| event.modify(|object| object.managed_fields_mut().clear())) {
+            Ok(Event::Apply(object)) => cache.put(object),
+            Ok(Event::Delete(object)) => cache.remove(&object),
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(object)) => {
+                listed.insert(Key::of(&object), Arc::new(object));
+            }
+            Ok(Event::InitDone) => cache.replace(std::mem::take(&mut listed)),
+            Err(error) => tracing::warn!(%error, "a watch was interrupted"),
+        }
+    }
+}
+
+/// How long a broken watch waits: without chance, so that a paused clock repeats itself.
+#[derive(Debug, Default)]
+struct Patience(u32);
+
+impl Iterator for Patience {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let delay = Duration::from_millis(100).saturating_mul(2_u32.saturating_pow(self.0));
+        self.0 = self.0.saturating_add(1);
+        Some(delay.min(Duration::from_secs(5)))
+    }
+}
+
+impl Backoff for Patience {
+    fn reset(&mut self) {
+        self.0 = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn object(name: &str, version: &str) -> ConfigMap {
+        let metadata = json!({"namespace": "a", "name": name, "resourceVersion": version});
+        from_value(json!({ "metadata": metadata })).unwrap()
+    }
+
+    fn listed(objects: &[(&str, &str)]) -> BTreeMap<Key, Arc<ConfigMap>> {
+        let pairs = objects.iter().map(|(name, version)| object(name, version));
+        pairs.map(|object| (Key::of(&object), Arc::new(object))).collect()
+    }
+
+    #[test]
+    fn a_new_list_tells_only_of_differences() {
+        let cache = Cache::new();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let log = heard.clone();
+        cache.replace(listed(&[("same", "1"), ("gone", "2"), ("moved", "3")]));
+        cache.listen(move |object: &ConfigMap| log.lock().unwrap().push(object.name_any()));
+        cache.replace(listed(&[("same", "1"), ("moved", "5"), ("new", "4")]));
+        assert_eq!(*heard.lock().unwrap(), ["gone", "moved", "moved", "new"]);
+        let names: Vec<String> = cache.within("a").iter().map(|object| object.name_any()).collect();
+        assert_eq!(names, ["moved", "new", "same"]);
+        assert!(cache.within("b").is_empty());
+    }
+}

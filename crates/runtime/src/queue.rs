@@ -1,0 +1,159 @@
+//! What a controller still has to look at.
+//!
+//! An item is in the queue once, however often it was added, so the queue is never longer than there are objects.
+//! Items come out in the order they went in: with Tokio's clock paused, every run is the same.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+const LONGEST_RETRY: Duration = Duration::from_secs(3);
+
+/// A queue with one reader.
+#[derive(Debug)]
+pub struct Queue<T> {
+    state: Mutex<State<T>>,
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    ready: VecDeque<T>,
+    members: BTreeSet<T>,
+    later: BTreeMap<T, Instant>,
+    failures: BTreeMap<T, u32>,
+}
+
+impl<T: Ord + Clone> Queue<T> {
+    pub fn new() -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            members: BTreeSet::new(),
+            later: BTreeMap::new(),
+            failures: BTreeMap::new(),
+        };
+        Self { state: Mutex::new(state), wake: Notify::new() }
+    }
+
+    pub fn add(&self, item: T) {
+        self.state().push(item);
+        self.wake.notify_one();
+    }
+
+    /// Adds `item` after a while; of several such wishes the earliest counts.
+    pub fn add_after(&self, item: T, delay: Duration) {
+        let due = Instant::now() + delay;
+        let mut state = self.state();
+        let known = state.later.entry(item).or_insert(due);
+        *known = due.min(*known);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Adds `item` again after a failure, later each time. Returns how often it has failed.
+    pub fn retry(&self, item: &T) -> u32 {
+        let mut state = self.state();
+        let failures = state.failures.entry(item.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        let count = *failures;
+        drop(state);
+        self.add_after(item.clone(), delay(count));
+        count
+    }
+
+    /// Forgets earlier failures of `item`.
+    pub fn forget(&self, item: &T) {
+        self.state().failures.remove(item);
+    }
+
+    /// The next item, as soon as there is one.
+    pub async fn next(&self) -> T {
+        loop {
+            let due = match self.state().pop(Instant::now()) {
+                Ok(item) => return item,
+                Err(due) => due,
+            };
+            match due {
+                None => self.wake.notified().await,
+                Some(due) => tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = sleep_until(due) => {}
+                },
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Ord + Clone> State<T> {
+    fn push(&mut self, item: T) {
+        if self.members.insert(item.clone()) {
+            self.ready.push_back(item);
+        }
+    }
+
+    /// The first item, or when to ask again.
+    fn pop(&mut self, now: Instant) -> Result<T, Option<Instant>> {
+        let due: Vec<T> =
+            self.later.iter().filter(|(_, due)| **due <= now).map(|(item, _)| item.clone()).collect();
+        for item in due {
+            self.later.remove(&item);
+            self.push(item);
+        }
+        let Some(item) = self.ready.pop_front() else { return Err(self.later.values().min().copied()) };
+        self.members.remove(&item);
+        Ok(item)
+    }
+}
+
+fn delay(failures: u32) -> Duration {
+    FIRST_RETRY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(LONGEST_RETRY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_item_added_twice_comes_out_once_and_in_order() {
+        let queue = Queue::new();
+        for item in ["b", "a", "b", "c"] {
+            queue.add(item);
+        }
+        assert_eq!([queue.next().await, queue.next().await, queue.next().await], ["b", "a", "c"]);
+        let nothing = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+        assert!(nothing.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_two_delays_the_shorter_counts() {
+        let queue = Queue::new();
+        let start = Instant::now();
+        queue.add_after("a", Duration::from_secs(9));
+        queue.add_after("a", Duration::from_secs(2));
+        queue.add_after("a", Duration::from_secs(5));
+        assert_eq!(queue.next().await, "a");
+        assert_eq!(start.elapsed().as_secs(), 2);
+    }
+
+    #[test]
+    fn retries_slow_down_to_a_few_seconds() {
+        let delays: Vec<u128> = [1, 2, 3, 8, 9, u32::MAX].map(|count| delay(count).as_millis()).to_vec();
+        assert_eq!(delays, [20, 40, 80, 2560, 3000, 3000]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_success_ends_the_count_of_failures() {
+        let queue = Queue::new();
+        assert_eq!([queue.retry(&1), queue.retry(&1)], [1, 2]);
+        queue.forget(&1);
+        assert_eq!(queue.retry(&1), 1);
+    }
+}

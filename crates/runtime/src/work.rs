@@ -1,0 +1,83 @@
+//! The loop every controller runs: take what changed, look at it, do what is missing.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use kube::Error;
+
+use crate::queue::Queue;
+
+/// What is to be done with an item after it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing, until something changes.
+    Rest,
+    /// Time alone may change the answer: look again after a while.
+    Again(Duration),
+}
+
+/// A loop over items of one kind. `reconcile` is level-triggered: whatever made it run, it looks at all there is.
+pub trait Controller: Send + Sync + 'static {
+    type Item: Ord + Clone + Debug + Send + Sync;
+
+    const NAME: &'static str;
+
+    fn queue(&self) -> &Queue<Self::Item>;
+
+    fn reconcile(&self, item: &Self::Item) -> impl Future<Output = Result<Next, Error>> + Send;
+}
+
+/// Runs a controller for ever.
+pub async fn work<C: Controller>(controller: C) {
+    let queue = controller.queue();
+    loop {
+        let item = queue.next().await;
+        match controller.reconcile(&item).await {
+            Ok(next) => {
+                queue.forget(&item);
+                if let Next::Again(delay) = next {
+                    queue.add_after(item, delay);
+                }
+            }
+            // Whoever asked for things in a namespace that is going away has no use for them any more.
+            Err(error) if is_place_gone(&error) => queue.forget(&item),
+            Err(error) => {
+                let failures = queue.retry(&item);
+                report(C::NAME, &item, failures, &error);
+            }
+        }
+    }
+}
+
+/// Stale caches make conflicts; they are ordinary. Other failures are told once, not with every attempt.
+fn report(controller: &str, item: &impl Debug, failures: u32, error: &Error) {
+    if is_conflict(error) || failures > 3 {
+        tracing::debug!(controller, ?item, failures, %error, "will try again");
+    } else {
+        tracing::warn!(controller, ?item, failures, %error, "will try again");
+    }
+}
+
+pub fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 409)
+}
+
+pub fn is_not_found(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.is_not_found())
+}
+
+/// Whether the namespace is missing or on its way out.
+pub fn is_place_gone(error: &Error) -> bool {
+    let Error::Api(status) = error else { return false };
+    let Some(details) = &status.details else { return false };
+    let terminating = details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating");
+    terminating || (status.is_not_found() && details.kind == "namespaces")
+}
+
+/// Turns "it is not there" into success: for deletions, and for changes to what has just gone.
+pub fn unless_gone<T>(result: Result<T, Error>) -> Result<(), Error> {
+    match result {
+        Err(error) if !is_not_found(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
