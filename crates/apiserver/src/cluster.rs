@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 use http::{Request, Response};
 use ipnet::IpNet;
 use tokio::net::TcpListener;
+use tombolo_runtime::Clock;
 use tower::service_fn;
 
 use crate::auth::{Auth, User};
 use crate::bootstrap;
-use crate::clock::{Clock, Entropy};
 use crate::core::Core;
+use crate::entropy::Entropy;
 use crate::http as wire;
 use crate::rules::service::{Features, Network};
 use crate::serve::{Authority, Context, Server};

@@ -4,9 +4,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tombolo_runtime::Clock;
 
 use crate::auth::Auth;
-use crate::clock::{Clock, Entropy};
+use crate::entropy::Entropy;
 use crate::registry::{Registry, Resource};
 use crate::rules::service::{Addresses, Features, Network};
 use crate::store::{Pages, Store, Writer};

@@ -9,10 +9,10 @@
 
 mod auth;
 mod bootstrap;
-mod clock;
 mod cluster;
 pub mod controllers;
 mod core;
+mod entropy;
 mod event_view;
 mod http;
 mod invalid;
@@ -31,9 +31,10 @@ mod store;
 mod types;
 
 pub use self::auth::User;
-pub use self::clock::{Clock, Entropy};
 pub use self::cluster::{Cluster, Options};
+pub use self::entropy::Entropy;
 pub use self::http::Body;
 pub use self::rules::service::Features;
 pub use self::serve::{Context, Server, kubeconfig};
 pub use self::status::Status;
+pub use tombolo_runtime::Clock;

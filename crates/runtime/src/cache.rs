@@ -109,7 +109,7 @@ where
     let mut events = watcher(api, config).backoff(Patience::default()).boxed();
     let mut listed = BTreeMap::new();
     while let Some(event) = events.next().await {
-        match event.map(|event| event.modify(|object| object.managed_fields_mut().clear())) {
+        match event.map(|event| event.modify(|object| object.meta_mut().managed_fields = None)) {
             Ok(Event::Apply(object)) => cache.put(object),
             Ok(Event::Delete(object)) => cache.remove(&object),
             Ok(Event::Init) => listed.clear(),
@@ -124,7 +124,7 @@ where
 
 /// How long a broken watch waits: without chance, so that a paused clock repeats itself.
 #[derive(Debug, Default)]
-struct Patience(u32);
+pub struct Patience(u32);
 
 impl Iterator for Patience {
     type Item = Duration;

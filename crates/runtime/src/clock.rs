@@ -37,4 +37,3 @@ pub fn stamp(time: Timestamp) -> String {
     let whole = Timestamp::from_second(time.as_second()).unwrap_or(time);
     whole.to_string()
 }
-

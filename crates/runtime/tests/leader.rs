@@ -55,7 +55,10 @@ impl Office {
 }
 
 async fn next(arrivals: &mut mpsc::UnboundedReceiver<String>) -> String {
-    timeout(Duration::from_secs(120), arrivals.recv()).await.expect("somebody leads").expect("the office is open")
+    timeout(Duration::from_secs(120), arrivals.recv())
+        .await
+        .expect("somebody leads")
+        .expect("the office is open")
 }
 
 #[tokio::test(start_paused = true)]

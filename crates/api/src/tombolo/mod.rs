@@ -28,6 +28,9 @@ pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY_LABEL`] on what Tombolo makes.
 pub const MANAGER: &str = "tombolo";
 
+/// Label of a slice at the hub: the name of the offer it belongs to, in the same namespace (DESIGN 4, Offer).
+pub const OFFER_LABEL: &str = "tombolo.dev/offer";
+
 /// Prefix of the name of a derived Service, which holds an import's address (DESIGN 4, Import; as in the reference
 /// controller of kubernetes-sigs/mcs-api).
 pub const DERIVED_SERVICE_PREFIX: &str = "derived-";

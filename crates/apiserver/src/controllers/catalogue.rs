@@ -16,8 +16,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Error};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-
-use super::cache::Patience;
+use tombolo_runtime::Patience;
 
 /// A new definition may be served a moment after it is there, so one more look follows.
 const SECOND_LOOK: Duration = Duration::from_secs(2);

@@ -5,22 +5,18 @@
 //! does it. All are level-triggered: what they do follows from what is there, not from how it came about, and when nothing
 //! is to be done they write nothing.
 
-mod cache;
 mod catalogue;
 mod deployment;
 mod endpoint_slice;
 mod garbage;
-mod key;
 mod moment;
 mod namespace;
 mod ownership;
 mod phantom;
 mod pod_state;
-mod queue;
 mod replica_set;
 mod scheduler;
 mod service_account;
-mod work;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -33,11 +29,9 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
+use tombolo_runtime::{Cache, Clock, Controller, follow, work};
 
-use self::cache::{Cache, follow};
 use self::catalogue::Catalogue;
-use self::work::{Controller, work};
-use crate::Clock;
 
 /// Who the API server sees writing.
 const MANAGER: &str = "tombolo-controllers";

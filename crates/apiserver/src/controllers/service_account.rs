@@ -7,11 +7,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use kube::api::{ObjectMeta, Patch};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::json;
+use tombolo_runtime::{Cache, Controller, Key, Next, Queue, unless_gone};
 
-use super::cache::Cache;
-use super::key::Key;
-use super::queue::Queue;
-use super::work::{Controller, Next, unless_gone};
 use super::{Shared, patch_params, write_params};
 
 pub(super) const ACCOUNT: &str = "default";

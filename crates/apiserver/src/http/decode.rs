@@ -44,7 +44,9 @@ fn noted(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<(Value, Vec<St
     let read = match media_type(headers).as_str() {
         _ if body.starts_with(b"k8s\0") => return protobuf(body, kind).map(plain),
         PROTOBUF => return protobuf(body, kind).map(plain),
-        "" | JSON => json::read(body).map_err(|error| format!("couldn't get version/kind; json parse error: {error}")),
+        "" | JSON => {
+            json::read(body).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+        }
         YAML => yaml(body).map(plain).map_err(|error| format!("error converting YAML to JSON: {error}")),
         _ => return Err(Status::unsupported_media_type(ACCEPTED)),
     };
@@ -109,7 +111,9 @@ fn shallow(value: Value) -> Result<Value, String> {
 
 fn unrecognized(kind: &str, why: &str, body: &[u8]) -> Status {
     let shown = summary(body);
-    Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+    ))
 }
 
 /// The beginning of a body: as text when it looks like an object, otherwise in hexadecimal.

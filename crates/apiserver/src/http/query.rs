@@ -142,8 +142,7 @@ impl Query {
 
     /// Whether a watch wants the current state first; `None`: what the resource version says.
     pub(super) fn initial_events(&self) -> Result<Option<bool>, Status> {
-        let wanted =
-            if self.has("sendInitialEvents") { Some(self.flag("sendInitialEvents")?) } else { None };
+        let wanted = if self.has("sendInitialEvents") { Some(self.flag("sendInitialEvents")?) } else { None };
         let field = "resourceVersionMatch";
         let matching = self.text(field);
         let mut wrong = Vec::new();

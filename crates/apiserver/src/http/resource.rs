@@ -195,7 +195,8 @@ fn create(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
 /// A read of one object may ask to be no older than something.
 async fn await_revision(asked: &Asked<'_>) -> Result<(), Status> {
     let reads = matches!(asked.method, Method::GET | Method::HEAD) && !asked.query.flag("watch")?;
-    let wanted = operation::parse_revision(asked.query.text("resourceVersion"))?.filter(|_| reads).unwrap_or(0);
+    let wanted =
+        operation::parse_revision(asked.query.text("resourceVersion"))?.filter(|_| reads).unwrap_or(0);
     if wanted > asked.core.store.revision() {
         tokio::time::sleep(WAIT_FOR_REVISION).await;
         let current = asked.core.store.revision();

@@ -3,10 +3,10 @@
 use http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
+use tombolo_runtime::stamp;
 
 use super::{Answer, Asked, decode, reply};
 use crate::auth::{Attributes, Claims, User, rules_for};
-use crate::clock::stamp;
 use crate::invalid::FieldError;
 use crate::object;
 use crate::operation::{self, Call};

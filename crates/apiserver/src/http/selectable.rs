@@ -42,7 +42,9 @@ fn selectable(resource: &Resource) -> &'static [&'static str] {
 /// The field of the stored object that a term means, or the refusal.
 pub(super) fn resolve(resource: &Resource, mut term: FieldTerm) -> Result<FieldTerm, Status> {
     if resource.is("events.k8s.io", "events") {
-        let Some(stored) = modern_event_field(&term.path) else { return Err(unsupported(resource, &term.path)) };
+        let Some(stored) = modern_event_field(&term.path) else {
+            return Err(unsupported(resource, &term.path));
+        };
         term.path = stored;
         return Ok(term);
     }

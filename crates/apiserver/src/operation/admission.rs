@@ -5,9 +5,9 @@
 //! nowhere else.
 
 use serde_json::Value;
+use tombolo_runtime::stamp;
 
 use super::{Call, FieldValidation, Part, definition};
-use crate::clock::stamp;
 use crate::core::ClusterWriter;
 use crate::event_view;
 use crate::invalid::{FieldError, Problem};
@@ -42,7 +42,8 @@ pub(super) fn identify(call: &Call<'_>, value: &mut Value, name: Option<&str>) -
     let namespace = object::namespace(value);
     if !namespace.is_empty() && call.resource.namespaced && namespace != call.namespace {
         return Err(Status::bad_request(match name {
-            None => "the namespace of the provided object does not match the namespace sent on the request".to_owned(),
+            None => "the namespace of the provided object does not match the namespace sent on the request"
+                .to_owned(),
             Some(_) => format!(
                 "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
                 call.namespace
@@ -95,12 +96,15 @@ fn check_builtin_type(resource: &Resource, version: &str, kind: &str) -> Result<
     }
     let short = version.rsplit('/').next().unwrap_or(version);
     let why = if types::find(version, kind).is_none() {
-        format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")
+        format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        )
     } else if kind == resource.kind {
         return Err(other_version(version, &expected));
     } else {
         // Go's names: the version's package of what was sent, the group's package of what was expected.
-        let package = resource.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
+        let package =
+            resource.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
         format!("converting ({short}.{kind}) to ({package}.{}): unknown conversion", resource.kind)
     };
     let expected = &resource.kind;

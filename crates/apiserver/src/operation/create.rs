@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tombolo_runtime::stamp;
 
 use super::admission::{self, Ownership};
 use super::{Call, Outcome, definition, events};
-use crate::clock::stamp;
 use crate::core::{ClusterWriter, NAMESPACES};
 use crate::object;
 use crate::registry::Generation;
@@ -134,7 +134,8 @@ fn set_server_fields(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
     if call.resource.traits.generation != Generation::None {
         metadata.insert("generation".into(), 1.into());
     }
-    if call.resource.traits.status && call.part == super::Part::Whole {
+    // Nodes register themselves, status and all.
+    if call.resource.traits.status && !call.resource.is("", "nodes") {
         object::fields(value).remove("status");
     }
     Ok(())

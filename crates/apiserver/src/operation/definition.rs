@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tombolo_runtime::stamp;
 
 use super::delete::{DeleteOptions, delete_in};
 use super::{Call, update};
-use crate::clock::stamp;
 use crate::core::{ClusterWriter, DEFINITIONS};
 use crate::invalid::FieldError;
 use crate::object;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::Value;
+use tombolo_runtime::stamp;
 
 use super::{Call, ListQuery, admission, definition, list};
-use crate::clock::stamp;
 use crate::core::ClusterWriter;
 use crate::invalid::FieldError;
 use crate::object;

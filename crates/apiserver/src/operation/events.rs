@@ -31,7 +31,11 @@ pub(super) fn sweep(call: &Call<'_>, writer: &mut ClusterWriter<'_>) {
 /// When the event happened last, as far as it says.
 fn last_seen(event: &Value) -> Option<Timestamp> {
     let series = object::text(event, &["series", "lastObservedTime"]);
-    let times = [series, object::text(event, &["lastTimestamp"]), Some(object::meta_text(event, "creationTimestamp"))];
+    let times = [
+        series,
+        object::text(event, &["lastTimestamp"]),
+        Some(object::meta_text(event, "creationTimestamp")),
+    ];
     times.into_iter().flatten().filter_map(|text| text.parse::<Timestamp>().ok()).max()
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tombolo_runtime::stamp;
 
 use super::admission::{self, Ownership};
 use super::{Call, Outcome, Part, create, update};
-use crate::clock::stamp;
 use crate::core::ClusterWriter;
 use crate::invalid::FieldError;
 use crate::object;

@@ -98,8 +98,8 @@ fn identity(call: &Call<'_>, query: &ListQuery) -> String {
 }
 
 fn next_page(call: &Call<'_>, query: &ListQuery, token: &str) -> Result<Page, Status> {
-    let token = Token::decode(token)
-        .map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))?;
+    let token =
+        Token::decode(token).map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))?;
     let Some(revision) = token.revision else {
         let (revision, items) = newest(call);
         return Ok(first_page(call, query, revision, after(items, &token.after)));

@@ -101,6 +101,11 @@ pub(crate) fn bind(call: &Call<'_>, name: &str, binding: &Value) -> Result<(), S
     }
     let mut writer = call.core.store.write();
     let old = writer.get(&call.resource.collection, &call.key(name)).ok_or_else(|| call.not_found(name))?;
+    let (asked, had) = (object::uid(binding), object::uid(&old.value));
+    if !asked.is_empty() && asked != had {
+        let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {had}");
+        return Err(Status::conflict(call.resource.subject(name), &why));
+    }
     let mut value = old.value.clone();
     rules::pod::bind(&mut value, node, call.core.now())
         .map_err(|why| Status::conflict(call.resource.subject(name), &why))?;

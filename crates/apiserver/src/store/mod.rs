@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use bytes::Bytes;
 use serde_json::Value;
+use tombolo_runtime::Clock;
 
 use self::log::Log;
 pub(crate) use self::log::{Change, ChangeKind, Cursor};
 pub(crate) use self::page::{Page, Pages, Token};
-use crate::clock::Clock;
 use crate::object;
 
 /// One version of an object, as stored.

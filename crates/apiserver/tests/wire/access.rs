@@ -22,7 +22,10 @@ fn someone(name: &str) -> User {
 async fn token_for(wire: &Wire, account: &str, seconds: i64) -> String {
     let request = json!({"spec": {"expirationSeconds": seconds, "audiences": []}});
     let reply = wire.post(&format!("{ACCOUNTS}/{account}/token"), &request).await.ok(201);
-    assert_eq!((&reply["kind"], &reply["spec"]["expirationSeconds"]), (&json!("TokenRequest"), &json!(seconds)));
+    assert_eq!(
+        (&reply["kind"], &reply["spec"]["expirationSeconds"]),
+        (&json!("TokenRequest"), &json!(seconds))
+    );
     reply["status"]["token"].as_str().unwrap().to_owned()
 }
 
@@ -51,10 +54,15 @@ async fn a_token_lives_as_long_as_it_says_and_its_account_does() {
     wire.create(ACCOUNTS, &json!({"metadata": {"name": "bot"}})).await;
     assert_eq!(is_good(&wire, &token).await, None, "another account of that name is another account");
     assert_eq!(is_good(&wire, "rubbish").await, None);
-    let reply = wire.post(&format!("{ACCOUNTS}/bot/token"), &json!({"spec": {"expirationSeconds": 599}})).await;
+    let reply =
+        wire.post(&format!("{ACCOUNTS}/bot/token"), &json!({"spec": {"expirationSeconds": 599}})).await;
     assert_eq!((reply.code, reply.causes()), (422, vec![("spec.expirationSeconds", "FieldValueInvalid")]));
     assert_eq!(wire.post(&format!("{ACCOUNTS}/nobody/token"), &json!({"spec": {}})).await.code, 404);
-    assert_eq!(is_good(&Wire::new(), &token_for(&wire, "bot", 600).await).await, None, "another cluster's token");
+    assert_eq!(
+        is_good(&Wire::new(), &token_for(&wire, "bot", 600).await).await,
+        None,
+        "another cluster's token"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,10 +74,15 @@ async fn with_roles_on_everyone_may_do_exactly_what_their_roles_name() {
     };
     let here = "in the namespace \"default\"";
     let reply = alice.get(CONFIG_MAPS).await;
-    reply.refuses(403, "Forbidden", &format!("configmaps is forbidden: {}", forbidden("list", "configmaps", "", here)));
+    reply.refuses(
+        403,
+        "Forbidden",
+        &format!("configmaps is forbidden: {}", forbidden("list", "configmaps", "", here)),
+    );
     assert_eq!(reply.json["details"], json!({"kind": "configmaps"}));
     let reply = alice.get(&format!("{DEPLOYMENTS}/web")).await;
-    let message = format!("deployments.apps \"web\" is forbidden: {}", forbidden("get", "deployments", "apps", here));
+    let message =
+        format!("deployments.apps \"web\" is forbidden: {}", forbidden("get", "deployments", "apps", here));
     reply.refuses(403, "Forbidden", &message);
     let reply = alice.get("/api/v1/nodes").await;
     let message = format!("nodes is forbidden: {}", forbidden("list", "nodes", "", "at the cluster scope"));
@@ -123,8 +136,10 @@ async fn with_roles_on_everyone_may_do_exactly_what_their_roles_name() {
 async fn a_service_account_is_bound_by_name_group_or_cluster_role() {
     let wire = guarded();
     let bot = wire.acting_as(User::service_account("default", "bot"));
-    let bind = |name: &str, subject: Value| json!({"metadata": {"name": name}, "subjects": [subject],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}});
+    let bind = |name: &str, subject: Value| {
+        json!({"metadata": {"name": name}, "subjects": [subject],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}})
+    };
     let subjects = [
         json!({"kind": "ServiceAccount", "name": "bot", "namespace": "default"}),
         json!({"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts:default"}),
@@ -141,12 +156,15 @@ async fn a_service_account_is_bound_by_name_group_or_cluster_role() {
 async fn reviews_answer_as_the_requests_would() {
     let wire = guarded();
     let alice = wire.acting_as(someone("alice"));
-    let ask = |verb: &str, resource: &str| {
-        json!({"spec": {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": "default"}}})
-    };
-    let review = alice.post(&format!("{REVIEWS}/selfsubjectaccessreviews"), &ask("list", "configmaps")).await.ok(201);
-    assert_eq!((&review["kind"], &review["status"]["allowed"]), (&json!("SelfSubjectAccessReview"), &json!(false)));
-    let review = wire.post(&format!("{REVIEWS}/selfsubjectaccessreviews"), &ask("list", "configmaps")).await.ok(201);
+    let ask = |verb: &str, resource: &str| json!({"spec": {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": "default"}}});
+    let review =
+        alice.post(&format!("{REVIEWS}/selfsubjectaccessreviews"), &ask("list", "configmaps")).await.ok(201);
+    assert_eq!(
+        (&review["kind"], &review["status"]["allowed"]),
+        (&json!("SelfSubjectAccessReview"), &json!(false))
+    );
+    let review =
+        wire.post(&format!("{REVIEWS}/selfsubjectaccessreviews"), &ask("list", "configmaps")).await.ok(201);
     assert_eq!(review["status"]["allowed"], true);
     let mut other = ask("get", "configmaps");
     other["spec"]["user"] = json!("alice");

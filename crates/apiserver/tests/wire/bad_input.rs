@@ -18,7 +18,10 @@ async fn a_body_that_is_not_json_is_shown_back_in_part() {
     let cases: [(&[u8], &str); 9] = [
         (b"", " (<empty>)"),
         (b"{", " ({)"),
-        (b"{\"metadata\": {\"name\": \"a\"}, \"data\": {\"a\": }}", " ({\"metadata\": {\"name\": \"a\"}, \"d ...)"),
+        (
+            b"{\"metadata\": {\"name\": \"a\"}, \"data\": {\"a\": }}",
+            " ({\"metadata\": {\"name\": \"a\"}, \"d ...)",
+        ),
         (b"nonsense", " (6e6f6e73656e7365)"),
         (b"{\"a\": \"\xff\xfe\"}", ")"),
         (b"{\"a\": \"\x00\"}", ")"),
@@ -29,7 +32,12 @@ async fn a_body_that_is_not_json_is_shown_back_in_part() {
     for (body, end) in cases {
         for (method, path) in [("POST", CONFIG_MAPS.to_owned()), ("PUT", format!("{CONFIG_MAPS}/a"))] {
             let reply = wire.call(method, &path, JSON, body).await;
-            assert_eq!((reply.code, &reply.json["reason"]), (400, &json!("BadRequest")), "{body:?}: {}", reply.json);
+            assert_eq!(
+                (reply.code, &reply.json["reason"]),
+                (400, &json!("BadRequest")),
+                "{body:?}: {}",
+                reply.json
+            );
             let message = reply.message();
             assert!(message.starts_with(start) && message.ends_with(end), "{message}");
         }
@@ -57,23 +65,45 @@ async fn wrong_types_are_refused_in_the_words_of_the_decoder() {
     let wire = Wire::new();
     let before = wire.revision().await;
     let cases = [
-        (SERVICES, json!({"metadata": {"name": "a"}, "spec": {"ports": "x"}}), "Service",
-            "json: cannot unmarshal string into Go struct field ServiceSpec.spec.ports of type []v1.ServicePort"),
-        (SERVICES, json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": "http"}]}}), "Service",
-            "json: cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32"),
-        (CONFIG_MAPS, json!({"metadata": {"name": 5}}), "ConfigMap",
-            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string"),
-        (CONFIG_MAPS, json!({"metadata": {"name": "a"}, "data": {"a": 1}}), "ConfigMap",
-            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string"),
+        (
+            SERVICES,
+            json!({"metadata": {"name": "a"}, "spec": {"ports": "x"}}),
+            "Service",
+            "json: cannot unmarshal string into Go struct field ServiceSpec.spec.ports of type []v1.ServicePort",
+        ),
+        (
+            SERVICES,
+            json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": "http"}]}}),
+            "Service",
+            "json: cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32",
+        ),
+        (
+            CONFIG_MAPS,
+            json!({"metadata": {"name": 5}}),
+            "ConfigMap",
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string",
+        ),
+        (
+            CONFIG_MAPS,
+            json!({"metadata": {"name": "a"}, "data": {"a": 1}}),
+            "ConfigMap",
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+        ),
     ];
     for (place, body, kind, why) in cases {
         let reply = wire.post(place, &body).await;
         let message = format!("{kind} in version \"v1\" cannot be handled as a {kind}: {why}");
         reply.refuses(400, "BadRequest", &message);
     }
-    for body in [json!({"metadata": []}), json!({"metadata": "x"}), json!({"metadata": {"labels": ["a"]}}),
-        json!({"metadata": {"finalizers": {"a": 1}}}), json!({"metadata": {"ownerReferences": [1]}}),
-        json!({"metadata": {"generation": "x"}}), json!({"metadata": {"creationTimestamp": "yesterday"}})] {
+    for body in [
+        json!({"metadata": []}),
+        json!({"metadata": "x"}),
+        json!({"metadata": {"labels": ["a"]}}),
+        json!({"metadata": {"finalizers": {"a": 1}}}),
+        json!({"metadata": {"ownerReferences": [1]}}),
+        json!({"metadata": {"generation": "x"}}),
+        json!({"metadata": {"creationTimestamp": "yesterday"}}),
+    ] {
         let reply = wire.post(CONFIG_MAPS, &body).await;
         assert_eq!(reply.code, 400, "{body}: {}", reply.json);
     }
@@ -84,10 +114,22 @@ async fn wrong_types_are_refused_in_the_words_of_the_decoder() {
 async fn a_body_about_something_else_is_refused() {
     let wire = Wire::new();
     let cases = [
-        (json!({"kind": "Secret", "apiVersion": "v1"}), "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
-        (json!({"kind": "ConfigMap", "apiVersion": "v2"}), "no kind \"ConfigMap\" is registered for version \"v2\" in scheme"),
-        (json!({"kind": "Nonsense", "apiVersion": "v1"}), "no kind \"Nonsense\" is registered for version \"v1\" in scheme"),
-        (json!({"kind": "Deployment", "apiVersion": "apps/v1"}), "Deployment in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Deployment) to (core.ConfigMap): unknown conversion"),
+        (
+            json!({"kind": "Secret", "apiVersion": "v1"}),
+            "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion",
+        ),
+        (
+            json!({"kind": "ConfigMap", "apiVersion": "v2"}),
+            "no kind \"ConfigMap\" is registered for version \"v2\" in scheme",
+        ),
+        (
+            json!({"kind": "Nonsense", "apiVersion": "v1"}),
+            "no kind \"Nonsense\" is registered for version \"v1\" in scheme",
+        ),
+        (
+            json!({"kind": "Deployment", "apiVersion": "apps/v1"}),
+            "Deployment in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Deployment) to (core.ConfigMap): unknown conversion",
+        ),
     ];
     for (mut body, part) in cases {
         body["metadata"] = json!({"name": "a"});
@@ -106,10 +148,15 @@ async fn a_key_that_comes_twice_is_told_and_the_last_one_counts() {
         duplicate field \"metadata.name\", duplicate field \"data.x\"";
     reply.refuses(400, "BadRequest", message);
     let reply = wire.call("POST", CONFIG_MAPS, JSON, body).await;
-    assert_eq!(reply.warnings(), ["299 - \"duplicate field \\\"metadata.name\\\"\"", "299 - \"duplicate field \\\"data.x\\\"\""]);
+    assert_eq!(
+        reply.warnings(),
+        ["299 - \"duplicate field \\\"metadata.name\\\"\"", "299 - \"duplicate field \\\"data.x\\\"\""]
+    );
     let stored = reply.ok(201);
     assert_eq!((&stored["metadata"]["name"], &stored["data"]["x"]), (&json!("b"), &json!("2")));
-    let reply = wire.call("POST", &format!("{CONFIG_MAPS}?fieldValidation=Ignore"), JSON, body.replace("\"b\"", "\"c\"")).await;
+    let reply = wire
+        .call("POST", &format!("{CONFIG_MAPS}?fieldValidation=Ignore"), JSON, body.replace("\"b\"", "\"c\""))
+        .await;
     assert_eq!((reply.code, reply.warnings().len()), (201, 0));
 }
 
@@ -123,8 +170,12 @@ async fn bodies_over_three_mebibytes_are_too_large() {
         body
     };
     let limit = 3 * 1024 * 1024;
-    for (method, path, kind) in [("POST", CONFIG_MAPS, JSON), ("PUT", "/api/v1/namespaces/default/configmaps/a", JSON),
-        ("PATCH", "/api/v1/namespaces/default/configmaps/a", MERGE), ("DELETE", "/api/v1/namespaces/default/configmaps/a", JSON)] {
+    for (method, path, kind) in [
+        ("POST", CONFIG_MAPS, JSON),
+        ("PUT", "/api/v1/namespaces/default/configmaps/a", JSON),
+        ("PATCH", "/api/v1/namespaces/default/configmaps/a", MERGE),
+        ("DELETE", "/api/v1/namespaces/default/configmaps/a", JSON),
+    ] {
         let reply = wire.call(method, path, kind, padded(limit + 1)).await;
         reply.refuses(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728");
     }
@@ -138,7 +189,12 @@ async fn an_object_that_holds_too_much_is_invalid() {
     let mut big = config_map("a");
     big["data"]["a"] = json!("x".repeat(1024 * 1024 + 1));
     let reply = wire.post(CONFIG_MAPS, &big).await;
-    assert_eq!((reply.code, reply.causes()), (422, vec![("", "FieldValueTooLong")]), "{}", reply.message().len());
+    assert_eq!(
+        (reply.code, reply.causes()),
+        (422, vec![("", "FieldValueTooLong")]),
+        "{}",
+        reply.message().len()
+    );
     let mut noted = config_map("a");
     noted["metadata"]["annotations"] = json!({"a": "x".repeat(256 * 1024)});
     let reply = wire.post(CONFIG_MAPS, &noted).await;
@@ -154,9 +210,16 @@ async fn deep_nesting_is_refused_in_every_format() {
     let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(10_000), close.repeat(10_000));
     let bodies = [deep("[", "]"), deep("{\"a\":", "}")];
     for nested in &bodies {
-        let body = format!("{{\"kind\":\"Widget\",\"apiVersion\":\"shop.example/v1\",\"metadata\":{{\"name\":\"b\"}},\"spec\":{{\"size\":1,\"free\":{{\"x\":{nested}}}}}}}");
-        for (method, path, kind) in [("POST", WIDGETS.to_owned(), JSON), ("POST", WIDGETS.to_owned(), YAML),
-            ("PUT", format!("{WIDGETS}/a"), JSON), ("PATCH", format!("{WIDGETS}/a"), MERGE), ("PATCH", format!("{WIDGETS}/a?fieldManager=x"), APPLY)] {
+        let body = format!(
+            "{{\"kind\":\"Widget\",\"apiVersion\":\"shop.example/v1\",\"metadata\":{{\"name\":\"b\"}},\"spec\":{{\"size\":1,\"free\":{{\"x\":{nested}}}}}}}"
+        );
+        for (method, path, kind) in [
+            ("POST", WIDGETS.to_owned(), JSON),
+            ("POST", WIDGETS.to_owned(), YAML),
+            ("PUT", format!("{WIDGETS}/a"), JSON),
+            ("PATCH", format!("{WIDGETS}/a"), MERGE),
+            ("PATCH", format!("{WIDGETS}/a?fieldManager=x"), APPLY),
+        ] {
             let reply = wire.call(method, &path, kind, body.clone()).await;
             assert_eq!(reply.code, 400, "{method} {kind}");
         }
@@ -181,12 +244,18 @@ async fn yaml_that_multiplies_itself_is_refused() {
         bomb.push_str(&format!("a{level}: &a{level} [{links}]\n"));
     }
     bomb.push_str("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n");
-    for (method, path, kind) in [("POST", CONFIG_MAPS.to_owned(), YAML), ("PATCH", format!("{CONFIG_MAPS}/a?fieldManager=x"), APPLY)] {
+    for (method, path, kind) in
+        [("POST", CONFIG_MAPS.to_owned(), YAML), ("PATCH", format!("{CONFIG_MAPS}/a?fieldManager=x"), APPLY)]
+    {
         let reply = wire.call(method, &path, kind, bomb.clone()).await;
         assert_eq!((reply.code, &reply.json["reason"]), (400, &json!("BadRequest")), "{}", reply.json);
     }
-    for bad in ["a: [", "a: b: c", "\t- x", "{a: 1", "%", "a: &x *x", "--- x\n--- y", "- 1\n- 2", "just text"] {
-        for (method, path, kind) in [("POST", CONFIG_MAPS.to_owned(), YAML), ("PATCH", format!("{CONFIG_MAPS}/a?fieldManager=x"), APPLY)] {
+    for bad in ["a: [", "a: b: c", "\t- x", "{a: 1", "%", "a: &x *x", "--- x\n--- y", "- 1\n- 2", "just text"]
+    {
+        for (method, path, kind) in [
+            ("POST", CONFIG_MAPS.to_owned(), YAML),
+            ("PATCH", format!("{CONFIG_MAPS}/a?fieldManager=x"), APPLY),
+        ] {
             let reply = wire.call(method, &path, kind, bad).await;
             assert_eq!(reply.code, 400, "{method} {bad:?}: {}", reply.json);
         }
@@ -230,7 +299,8 @@ async fn protobuf_bodies_are_read_and_broken_ones_refused() {
     wire.create(DEFINITIONS, &widgets()).await;
     let before = wire.revision().await;
     for cut in 0..whole.len() {
-        let reply = wire.call("POST", &format!("{CONFIG_MAPS}?dryRun=All"), PROTOBUF, whole[..cut].to_vec()).await;
+        let reply =
+            wire.call("POST", &format!("{CONFIG_MAPS}?dryRun=All"), PROTOBUF, whole[..cut].to_vec()).await;
         // A message may end between two fields; then something else is missing.
         assert!([400, 415, 422].contains(&reply.code), "{cut}: {}", reply.json);
     }
@@ -267,9 +337,12 @@ async fn unknown_media_types_are_unsupported() {
         reply.refuses(415, "UnsupportedMediaType", message);
     }
     for kind in ["application/json; charset=utf-8", "APPLICATION/JSON", ""] {
-        wire.call("POST", &format!("{CONFIG_MAPS}?dryRun=All"), kind, config_map("b").to_string()).await.ok(201);
+        wire.call("POST", &format!("{CONFIG_MAPS}?dryRun=All"), kind, config_map("b").to_string())
+            .await
+            .ok(201);
     }
-    let reply = wire.send("POST", CONFIG_MAPS, &[("accept", "text/html")], config_map("b").to_string().into()).await;
+    let reply =
+        wire.send("POST", CONFIG_MAPS, &[("accept", "text/html")], config_map("b").to_string().into()).await;
     assert_eq!(reply.code, 406);
     wire.get(&format!("{CONFIG_MAPS}/b")).await.ok(404);
 }
@@ -328,7 +401,8 @@ async fn huge_patches_are_refused_before_they_cost_anything() {
     let operation = json!({"op": "test", "path": "/data/a", "value": "1"});
     let many = Value::Array(vec![operation.clone(); 10_001]);
     let reply = wire.patch(&path, JSON_PATCH, &many).await;
-    let message = "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001";
+    let message =
+        "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001";
     reply.refuses(413, "RequestEntityTooLarge", message);
     wire.patch(&path, JSON_PATCH, &Value::Array(vec![operation; 10_000])).await.ok(200);
     let double = json!({"op": "copy", "from": "/data", "path": "/data/x"});
@@ -340,8 +414,14 @@ async fn huge_patches_are_refused_before_they_cost_anything() {
 async fn parameters_that_make_no_sense_are_refused() {
     let wire = Wire::new();
     let cases = [
-        ("limit=x", 400), ("limit=99999999999999999999", 400), ("watch=perhaps", 400), ("timeoutSeconds=x&watch=1", 400),
-        ("allowWatchBookmarks=x&watch=1", 400), ("resourceVersion=x", 400), ("continue=%00", 400), ("sendInitialEvents=x&watch=1", 400),
+        ("limit=x", 400),
+        ("limit=99999999999999999999", 400),
+        ("watch=perhaps", 400),
+        ("timeoutSeconds=x&watch=1", 400),
+        ("allowWatchBookmarks=x&watch=1", 400),
+        ("resourceVersion=x", 400),
+        ("continue=%00", 400),
+        ("sendInitialEvents=x&watch=1", 400),
     ];
     for (query, code) in cases {
         let reply = wire.get(&format!("{CONFIG_MAPS}?{query}")).await;
@@ -352,14 +432,28 @@ async fn parameters_that_make_no_sense_are_refused() {
     }
     let long = "x".repeat(129);
     let reply = wire.patch(&format!("{CONFIG_MAPS}/a?fieldManager={long}"), APPLY, &config_map("a")).await;
-    assert_eq!((reply.code, reply.causes()), (422, vec![("fieldManager", "FieldValueTooLong")]), "{}", reply.json);
+    assert_eq!(
+        (reply.code, reply.causes()),
+        (422, vec![("fieldManager", "FieldValueTooLong")]),
+        "{}",
+        reply.json
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn odd_paths_are_just_not_found() {
     let wire = Wire::new();
-    for path in ["//", "/api//v1", "/api/v1/namespaces/default/pods/%2e%2e", "/api/v1/namespaces/%00/pods",
-        "/api/v1/namespaces/default/pods/a%2Fb", "/api/v1/namespaces/a/b/c/d/e", "/%ff%fe", "/api/v1/namespaces//pods", "/apis/%20/v1"] {
+    for path in [
+        "//",
+        "/api//v1",
+        "/api/v1/namespaces/default/pods/%2e%2e",
+        "/api/v1/namespaces/%00/pods",
+        "/api/v1/namespaces/default/pods/a%2Fb",
+        "/api/v1/namespaces/a/b/c/d/e",
+        "/%ff%fe",
+        "/api/v1/namespaces//pods",
+        "/apis/%20/v1",
+    ] {
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "PROPFIND"] {
             let reply = wire.call(method, path, "", "").await;
             assert!(reply.code < 500, "{method} {path}: {}", reply.code);

@@ -12,7 +12,10 @@ async fn aggregated(wire: &Wire) -> BTreeSet<String> {
     for path in ["/api", "/apis"] {
         let reply = wire.get_as(AGGREGATED, path).await;
         assert_eq!(reply.headers["content-type"], AGGREGATED);
-        assert_eq!((&reply.json["kind"], &reply.json["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
+        assert_eq!(
+            (&reply.json["kind"], &reply.json["apiVersion"]),
+            (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2"))
+        );
         for group in reply.json["items"].as_array().unwrap() {
             let name = group["metadata"]["name"].as_str().unwrap_or_default();
             for version in group["versions"].as_array().unwrap() {
@@ -20,11 +23,17 @@ async fn aggregated(wire: &Wire) -> BTreeSet<String> {
                 for resource in version["resources"].as_array().unwrap() {
                     let plural = resource["resource"].as_str().unwrap();
                     let namespaced = resource["scope"] == "Namespaced";
-                    found.insert(format!("{place} {plural} {namespaced} {} {}", resource["responseKind"]["kind"], resource["verbs"]));
+                    found.insert(format!(
+                        "{place} {plural} {namespaced} {} {}",
+                        resource["responseKind"]["kind"], resource["verbs"]
+                    ));
                     for part in resource["subresources"].as_array().into_iter().flatten() {
                         let part_name = part["subresource"].as_str().unwrap();
                         let kind = &part["responseKind"]["kind"];
-                        found.insert(format!("{place} {plural}/{part_name} {namespaced} {kind} {}", part["verbs"]));
+                        found.insert(format!(
+                            "{place} {plural}/{part_name} {namespaced} {kind} {}",
+                            part["verbs"]
+                        ));
                     }
                 }
             }
@@ -51,10 +60,16 @@ async fn plain(wire: &Wire) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (path, place) in places {
         let list = wire.get(&path).await.ok(200);
-        assert_eq!((&list["kind"], &list["groupVersion"]), (&json!("APIResourceList"), &json!(place.trim_start_matches('/'))));
+        assert_eq!(
+            (&list["kind"], &list["groupVersion"]),
+            (&json!("APIResourceList"), &json!(place.trim_start_matches('/')))
+        );
         for resource in list["resources"].as_array().unwrap() {
             let name = resource["name"].as_str().unwrap();
-            found.insert(format!("{place} {name} {} {} {}", resource["namespaced"], resource["kind"], resource["verbs"]));
+            found.insert(format!(
+                "{place} {name} {} {} {}",
+                resource["namespaced"], resource["kind"], resource["verbs"]
+            ));
         }
     }
     found
@@ -70,9 +85,13 @@ async fn both_forms_of_discovery_agree_also_about_custom_resources() {
     assert_eq!(after, plain(&wire).await);
     let new: Vec<&String> = after.difference(&before).collect();
     assert_eq!(new.len(), 6, "two versions, each with status and scale: {new:?}");
-    assert!(new.iter().any(|line| line.starts_with("shop.example/v1 widgets/scale true \"Scale\" ")), "{new:?}");
+    assert!(
+        new.iter().any(|line| line.starts_with("shop.example/v1 widgets/scale true \"Scale\" ")),
+        "{new:?}"
+    );
     let group = wire.get("/apis/shop.example").await.ok(200);
-    let versions: Vec<&str> = group["versions"].as_array().unwrap().iter().map(|v| v["version"].as_str().unwrap()).collect();
+    let versions: Vec<&str> =
+        group["versions"].as_array().unwrap().iter().map(|v| v["version"].as_str().unwrap()).collect();
     assert_eq!(versions, ["v1", "v1beta1"], "the stable one comes first");
 }
 
@@ -85,12 +104,21 @@ async fn names_that_people_type_are_announced() {
     };
     let core = wire.get("/api/v1").await.ok(200);
     let services = find(&core, "services");
-    assert_eq!((&services["shortNames"], &services["categories"], &services["singularName"]), (&json!(["svc"]), &json!(["all"]), &json!("service")));
+    assert_eq!(
+        (&services["shortNames"], &services["categories"], &services["singularName"]),
+        (&json!(["svc"]), &json!(["all"]), &json!("service"))
+    );
     let shop = wire.get("/apis/shop.example/v1").await.ok(200);
     let widgets = find(&shop, "widgets");
-    assert_eq!((&widgets["shortNames"], &widgets["categories"], &widgets["singularName"]), (&json!(["wd"]), &json!(["all"]), &json!("widget")));
+    assert_eq!(
+        (&widgets["shortNames"], &widgets["categories"], &widgets["singularName"]),
+        (&json!(["wd"]), &json!(["all"]), &json!("widget"))
+    );
     let scale = find(&wire.get("/apis/apps/v1").await.json, "deployments/scale");
-    assert_eq!((&scale["group"], &scale["version"], &scale["kind"]), (&json!("autoscaling"), &json!("v1"), &json!("Scale")));
+    assert_eq!(
+        (&scale["group"], &scale["version"], &scale["kind"]),
+        (&json!("autoscaling"), &json!("v1"), &json!("Scale"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +131,9 @@ async fn the_tag_of_discovery_is_a_hash_of_its_content() {
     wire.create(DEFINITIONS, &widgets()).await;
     let after = wire.get_as(AGGREGATED, "/apis").await;
     assert_ne!(tag(&before), tag(&after));
-    let fresh = wire.send("GET", "/apis", &[("accept", AGGREGATED), ("if-none-match", &tag(&after))], Vec::new()).await;
+    let fresh = wire
+        .send("GET", "/apis", &[("accept", AGGREGATED), ("if-none-match", &tag(&after))], Vec::new())
+        .await;
     assert_eq!((fresh.code, fresh.body.len()), (304, 0));
     wire.delete(&format!("{DEFINITIONS}/widgets.shop.example")).await.ok(200);
     assert_eq!(tag(&before), tag(&wire.get_as(AGGREGATED, "/apis").await));
@@ -130,8 +160,12 @@ async fn openapi_has_an_index_of_hashed_documents_that_may_be_kept_forever() {
     }
     let document = wire.get("/openapi/v3/apis/shop.example/v1").await.json;
     let patch = &document["paths"]["/apis/shop.example/v1/namespaces/{namespace}/widgets/{name}"]["patch"];
-    assert_eq!(patch["x-kubernetes-group-version-kind"], json!({"group": "shop.example", "version": "v1", "kind": "Widget"}));
-    let parameters: Vec<&str> = patch["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        patch["x-kubernetes-group-version-kind"],
+        json!({"group": "shop.example", "version": "v1", "kind": "Widget"})
+    );
+    let parameters: Vec<&str> =
+        patch["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
     assert!(parameters.contains(&"fieldValidation") && parameters.contains(&"dryRun"), "{parameters:?}");
 }
 

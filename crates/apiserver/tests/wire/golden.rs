@@ -194,7 +194,11 @@ async fn a_continue_token_nobody_gave_out_is_a_bad_request() {
             "{token}: {}",
             reply.json
         );
-        assert!(reply.message().starts_with("invalid continue token: continue key is not valid"), "{}", reply.message());
+        assert!(
+            reply.message().starts_with("invalid continue token: continue key is not valid"),
+            "{}",
+            reply.message()
+        );
     }
 }
 
@@ -384,15 +388,9 @@ async fn a_version_has_no_place_in_a_new_object() {
 #[tokio::test(start_paused = true)]
 async fn unknown_paths_are_plain_text_and_unknown_resources_a_status() {
     let wire = Wire::new();
-    for path in [
-        "/nope",
-        "/apis/nope/v1",
-        "/apis/nope",
-        "/api/v2",
-        "/apis/apps/v2/deployments",
-       
-        "/openapi/v3/x",
-    ] {
+    for path in
+        ["/nope", "/apis/nope/v1", "/apis/nope", "/api/v2", "/apis/apps/v2/deployments", "/openapi/v3/x"]
+    {
         let reply = wire.get(path).await;
         assert_eq!((reply.code, &reply.body[..]), (404, &b"404 page not found\n"[..]), "{path}");
         assert!(reply.headers["content-type"].to_str().unwrap().starts_with("text/plain"), "{path}");

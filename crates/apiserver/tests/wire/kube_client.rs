@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, TryStreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams,
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::controller::{Action, Controller};
@@ -80,7 +81,8 @@ async fn reflectors_follow_however_they_start() {
 #[tokio::test(start_paused = true)]
 async fn a_watcher_outlives_the_end_of_its_watch() {
     let api: Api<ConfigMap> = Api::default_namespaced(Wire::new().cluster.client());
-    let stream = watcher(api.clone(), watcher::Config::default().timeout(5)).default_backoff().applied_objects();
+    let stream =
+        watcher(api.clone(), watcher::Config::default().timeout(5)).default_backoff().applied_objects();
     pin_mut!(stream);
     for name in ["a", "b", "c"] {
         tokio::time::sleep(Duration::from_secs(7)).await;
@@ -148,7 +150,11 @@ async fn a_controller_with_a_finalizer_sees_objects_through_their_life() {
 #[tokio::test(start_paused = true)]
 async fn custom_objects_are_applied_by_several_managers() {
     let client = Wire::new().cluster.client();
-    let definitions = ApiResource::from_gvk(&GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition"));
+    let definitions = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+    ));
     let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &definitions);
     let definition: DynamicObject = serde_json::from_value(widgets()).unwrap();
     let ssa = PatchParams::apply("installer").force();
@@ -157,8 +163,13 @@ async fn custom_objects_are_applied_by_several_managers() {
     let api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind);
     let body = |spec| json!({"apiVersion": "shop.example/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec});
     api.patch("w", &PatchParams::apply("one"), &Patch::Apply(body(json!({"size": 3})))).await.unwrap();
-    api.patch("w", &PatchParams::apply("two"), &Patch::Apply(body(json!({"colour": "green"})))).await.unwrap_err();
-    let both = api.patch("w", &PatchParams::apply("two"), &Patch::Apply(body(json!({"size": 3, "name": "x"})))).await.unwrap();
+    api.patch("w", &PatchParams::apply("two"), &Patch::Apply(body(json!({"colour": "green"}))))
+        .await
+        .unwrap_err();
+    let both = api
+        .patch("w", &PatchParams::apply("two"), &Patch::Apply(body(json!({"size": 3, "name": "x"}))))
+        .await
+        .unwrap();
     assert_eq!(both.data["spec"], json!({"size": 3, "name": "x", "colour": "red"}));
     let status = json!({"apiVersion": "shop.example/v1", "kind": "Widget", "metadata": {"name": "w"}, "status": {"replicas": 1}});
     let after = api.patch_status("w", &PatchParams::apply("two"), &Patch::Apply(status)).await.unwrap();
@@ -185,7 +196,11 @@ async fn connect(context: &Context) -> Client {
     let text = kubeconfig(std::slice::from_ref(context));
     let mut parsed = Kubeconfig::from_yaml(&text).unwrap();
     if context.token.is_empty() {
-        parsed.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()).for_each(|user| user.token = None);
+        parsed
+            .auth_infos
+            .iter_mut()
+            .filter_map(|user| user.auth_info.as_mut())
+            .for_each(|user| user.token = None);
     }
     let config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
@@ -212,7 +227,10 @@ async fn over_tls_a_good_token_opens_and_others_do_not() {
         let accounts: Api<ServiceAccount> = Api::default_namespaced(cluster.client());
         let account = serde_json::from_value(json!({"metadata": {"name": "bot"}})).unwrap();
         accounts.create(&PostParams::default(), &account).await.unwrap();
-        let request = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 600}, "metadata": {}})).unwrap();
+        let request = serde_json::from_value(
+            json!({"spec": {"audiences": [], "expirationSeconds": 600}, "metadata": {}}),
+        )
+        .unwrap();
         let token = accounts.create_token_request("bot", &PostParams::default(), &request).await.unwrap();
         let token = token.status.unwrap().token.unwrap();
         let namespaces: Api<Namespace> = Api::all(connect(&Context { token, ..context.clone() }).await);

@@ -32,7 +32,9 @@ async fn pages_together_are_the_list_of_the_first_page_whatever_happens_meanwhil
         // In between: one goes, one comes, one changes.
         wire.delete(&format!("{CONFIG_MAPS}/c0{}", 9 - round)).await.ok(200);
         wire.create(CONFIG_MAPS, &config_map(&format!("c05-new{round}"))).await;
-        wire.patch(&format!("{CONFIG_MAPS}/c06"), MERGE, &json!({"data": {"a": format!("r{round}")}})).await.ok(200);
+        wire.patch(&format!("{CONFIG_MAPS}/c06"), MERGE, &json!({"data": {"a": format!("r{round}")}}))
+            .await
+            .ok(200);
         page = wire.get(&format!("{CONFIG_MAPS}?limit=3&continue={}", next(&page))).await.ok(200);
         assert_eq!(version(&page), first_version);
         for item in page["items"].as_array().unwrap() {
@@ -55,7 +57,9 @@ async fn a_limit_that_is_not_reached_leaves_no_token_and_a_selector_no_count() {
     }
     let page = wire.get(&format!("{CONFIG_MAPS}?limit=1&labelSelector=parity%3Deven")).await.ok(200);
     assert_eq!((names(&page), page["metadata"].get("remainingItemCount")), (vec!["c00"], None));
-    let rest = wire.get(&format!("{CONFIG_MAPS}?limit=1&labelSelector=parity%3Deven&continue={}", next(&page))).await;
+    let rest = wire
+        .get(&format!("{CONFIG_MAPS}?limit=1&labelSelector=parity%3Deven&continue={}", next(&page)))
+        .await;
     assert_eq!(names(&rest.json), ["c02"]);
 }
 
@@ -70,7 +74,11 @@ async fn a_forgotten_list_answers_410_with_a_token_to_go_on_anyway() {
     tokio::time::advance(Duration::from_secs(600)).await;
     let reply = wire.get(&path).await;
     assert_eq!((reply.code, &reply.json["reason"]), (410, &json!("Expired")));
-    assert!(reply.message().starts_with("The provided continue parameter is too old to display a consistent list result."));
+    assert!(
+        reply
+            .message()
+            .starts_with("The provided continue parameter is too old to display a consistent list result.")
+    );
     let fresh = next(&reply.json).to_owned();
     assert_ne!(fresh, "");
     let rest = wire.get(&format!("{CONFIG_MAPS}?limit=2&continue={fresh}")).await.ok(200);
@@ -94,9 +102,13 @@ async fn versions_of_a_list_mean_newest_at_least_or_exactly() {
         let list = wire.get(&format!("{CONFIG_MAPS}?{query}")).await.ok(200);
         assert_eq!((names(&list).len(), version(&list)), (3, current.to_string().as_str()), "{query}");
     }
-    let forbidden = |why: &str| format!("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: {why}");
+    let forbidden =
+        |why: &str| format!("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: {why}");
     let cases = [
-        ("resourceVersionMatch=Exact".to_owned(), forbidden("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")),
+        (
+            "resourceVersionMatch=Exact".to_owned(),
+            forbidden("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        ),
         (
             "resourceVersion=0&resourceVersionMatch=Exact".to_owned(),
             forbidden("Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
@@ -117,7 +129,11 @@ async fn versions_of_a_list_mean_newest_at_least_or_exactly() {
     reply.refuses(400, "BadRequest", "specifying resource version is not allowed when using continue");
     let query = format!("limit=1&continue={token}&resourceVersion={current}&resourceVersionMatch=Exact");
     let reply = wire.get(&format!("{CONFIG_MAPS}?{query}")).await;
-    reply.refuses(422, "Invalid", &forbidden("Forbidden: resourceVersionMatch is forbidden when continue is provided"));
+    reply.refuses(
+        422,
+        "Invalid",
+        &forbidden("Forbidden: resourceVersionMatch is forbidden when continue is provided"),
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +142,8 @@ async fn an_exact_version_is_served_while_its_pages_are_remembered() {
     let page = wire.get(&format!("{CONFIG_MAPS}?limit=1")).await.ok(200);
     let at = version(&page).to_owned();
     wire.create(CONFIG_MAPS, &config_map("later")).await;
-    let reply = wire.get(&format!("{CONFIG_MAPS}?resourceVersion={at}&resourceVersionMatch=Exact")).await.ok(200);
+    let reply =
+        wire.get(&format!("{CONFIG_MAPS}?resourceVersion={at}&resourceVersionMatch=Exact")).await.ok(200);
     assert_eq!((names(&reply), version(&reply)), (vec!["c00", "c01", "c02"], at.as_str()));
 }
 
@@ -142,8 +159,11 @@ async fn a_version_from_the_future_times_out_after_three_seconds_unless_it_comes
     let message = format!("Timeout: Too large resource version: {ahead}, current: {current}");
     reply.refuses(504, "Timeout", &message);
     assert_eq!(reply.json["details"]["retryAfterSeconds"], 1);
-    assert_eq!(reply.json["details"]["causes"], json!([
-        {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]));
+    assert_eq!(
+        reply.json["details"]["causes"],
+        json!([
+        {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}])
+    );
     assert_eq!(reply.headers["retry-after"], "1");
 
     let list = format!("{CONFIG_MAPS}?resourceVersion={}&resourceVersionMatch=NotOlderThan", current + 1);
@@ -160,7 +180,10 @@ async fn a_version_from_the_future_times_out_after_three_seconds_unless_it_comes
 async fn versions_that_are_no_numbers_are_refused() {
     let wire = filled(1).await;
     for bad in ["x", "-1", "1.5", "99999999999999999999999"] {
-        for path in [format!("{CONFIG_MAPS}?resourceVersion={bad}"), format!("{CONFIG_MAPS}?watch=true&resourceVersion={bad}")] {
+        for path in [
+            format!("{CONFIG_MAPS}?resourceVersion={bad}"),
+            format!("{CONFIG_MAPS}?watch=true&resourceVersion={bad}"),
+        ] {
             let reply = wire.get(&path).await;
             assert_eq!((reply.code, &reply.json["reason"]), (400, &json!("BadRequest")), "{path}");
             assert!(reply.message().contains(&format!("Invalid value: \"{bad}\"")), "{}", reply.message());
@@ -175,8 +198,17 @@ async fn lists_are_sorted_by_namespace_and_name_and_cover_all_namespaces_when_no
         wire.create(&format!("/api/v1/namespaces/{space}/configmaps"), &config_map(name)).await;
     }
     let list = wire.get("/api/v1/configmaps").await.ok(200);
-    let places: Vec<String> = list["items"].as_array().unwrap().iter()
-        .map(|item| format!("{}/{}", item["metadata"]["namespace"].as_str().unwrap(), item["metadata"]["name"].as_str().unwrap()))
+    let places: Vec<String> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| {
+            format!(
+                "{}/{}",
+                item["metadata"]["namespace"].as_str().unwrap(),
+                item["metadata"]["name"].as_str().unwrap()
+            )
+        })
         .collect();
     assert_eq!(places, ["default/a", "default/b", "kube-public/c", "kube-system/a"]);
     let page = wire.get("/api/v1/configmaps?limit=3").await.ok(200);
@@ -202,9 +234,17 @@ async fn label_selectors_choose_and_nonsense_is_refused() {
         assert_eq!(names(&list), expected, "{selector}");
     }
     for bad in ["a%20b", "a%20in%20b", "-a%3Db", "%3D", "a%3D%3D%3Db", "a%20in%20(b", "%00", "a,,%3D"] {
-        for path in [format!("{CONFIG_MAPS}?labelSelector={bad}"), format!("{CONFIG_MAPS}?watch=1&labelSelector={bad}")] {
+        for path in [
+            format!("{CONFIG_MAPS}?labelSelector={bad}"),
+            format!("{CONFIG_MAPS}?watch=1&labelSelector={bad}"),
+        ] {
             let reply = wire.get(&path).await;
-            assert_eq!((reply.code, &reply.json["reason"]), (400, &json!("BadRequest")), "{path}: {}", reply.json);
+            assert_eq!(
+                (reply.code, &reply.json["reason"]),
+                (400, &json!("BadRequest")),
+                "{path}: {}",
+                reply.json
+            );
         }
         assert_eq!(wire.delete(&format!("{CONFIG_MAPS}?labelSelector={bad}")).await.code, 400);
     }
@@ -253,10 +293,22 @@ async fn each_kind_has_its_own_field_selectors() {
     let refused = [
         (PODS, "spec.hostname", "field label not supported: spec.hostname"),
         (SERVICES, "spec.ports", "field label not supported: spec.ports"),
-        (CONFIG_MAPS, "data.a", "\"data.a\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+        (
+            CONFIG_MAPS,
+            "data.a",
+            "\"data.a\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
         (WIDGETS, "spec.size", "field label not supported: spec.size"),
-        (DEPLOYMENTS, "spec.replicas", "\"spec.replicas\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
-        (SLICES, "addressType", "\"addressType\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+        (
+            DEPLOYMENTS,
+            "spec.replicas",
+            "\"spec.replicas\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
+        (
+            SLICES,
+            "addressType",
+            "\"addressType\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
         (NAMESPACES, "metadata.namespace", ""),
     ];
     for (place, field, message) in refused {
@@ -276,11 +328,15 @@ async fn a_table_has_columns_and_rows_with_as_much_of_the_object_as_was_asked_fo
     let wire = filled(2).await;
     let table = wire.get_as(TABLE, CONFIG_MAPS).await.ok(200);
     assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));
-    let columns: Vec<&str> = table["columnDefinitions"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    let columns: Vec<&str> =
+        table["columnDefinitions"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
     assert_eq!(columns, ["Name", "Data", "Age"]);
     assert_eq!(table["rows"][0]["cells"], json!(["c00", 1, "0s"]));
     let object = &table["rows"][0]["object"];
-    assert_eq!((&object["kind"], &object["metadata"]["name"], object.get("data")), (&json!("PartialObjectMetadata"), &json!("c00"), None));
+    assert_eq!(
+        (&object["kind"], &object["metadata"]["name"], object.get("data")),
+        (&json!("PartialObjectMetadata"), &json!("c00"), None)
+    );
     assert!(!version(&table).is_empty());
     let whole = wire.get_as(TABLE, &format!("{CONFIG_MAPS}?includeObject=Object")).await.ok(200);
     assert_eq!(whole["rows"][0]["object"]["data"], json!({"a": "1"}));
@@ -297,14 +353,25 @@ async fn a_table_has_columns_and_rows_with_as_much_of_the_object_as_was_asked_fo
 #[tokio::test(start_paused = true)]
 async fn metadata_alone_is_a_form_of_objects_and_lists() {
     let wire = filled(1).await;
-    let list = wire.get_as(METADATA.replace("Metadata;", "MetadataList;").as_str(), CONFIG_MAPS).await.ok(200);
-    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1")));
+    let list =
+        wire.get_as(METADATA.replace("Metadata;", "MetadataList;").as_str(), CONFIG_MAPS).await.ok(200);
+    assert_eq!(
+        (&list["kind"], &list["apiVersion"]),
+        (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1"))
+    );
     assert_eq!((names(&list), list["items"][0].get("data")), (vec!["c00"], None));
     let one = wire.get_as(METADATA, &format!("{CONFIG_MAPS}/c00")).await.ok(200);
     assert_eq!((&one["kind"], one.get("data")), (&json!("PartialObjectMetadata"), None));
     let reply = wire.get_as("text/html", CONFIG_MAPS).await;
     assert_eq!((reply.code, &reply.json["reason"]), (406, &json!("NotAcceptable")));
-    for accept in ["", "*/*", "application/*", "application/json", "application/vnd.kubernetes.protobuf", "text/html, */*;q=0.1"] {
+    for accept in [
+        "",
+        "*/*",
+        "application/*",
+        "application/json",
+        "application/vnd.kubernetes.protobuf",
+        "text/html, */*;q=0.1",
+    ] {
         assert_eq!(wire.get_as(accept, CONFIG_MAPS).await.ok(200)["kind"], "ConfigMapList", "{accept}");
     }
 }

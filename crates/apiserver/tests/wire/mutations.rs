@@ -32,24 +32,64 @@ fn valid() -> Vec<Sent> {
         "ports": [{"port": 80}]});
     vec![
         sent("GET", &format!("{CONFIG_MAPS}?limit=2&labelSelector=a%20in%20(b,c)"), "", Value::Null),
-        sent("GET", &format!("{PODS}?fieldSelector=status.phase%3DRunning&resourceVersion=0"), "", Value::Null),
-        sent("GET", &format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion=0"), "", Value::Null),
-        sent("POST", CONFIG_MAPS, JSON, json!({"metadata": {"generateName": "m-", "labels": {"a": "b"}}, "data": {"x": "y"}})),
-        sent("POST", SERVICES, JSON, json!({"metadata": {"generateName": "m-"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80, "name": "a"}]}})),
+        sent(
+            "GET",
+            &format!("{PODS}?fieldSelector=status.phase%3DRunning&resourceVersion=0"),
+            "",
+            Value::Null,
+        ),
+        sent(
+            "GET",
+            &format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion=0"),
+            "",
+            Value::Null,
+        ),
+        sent(
+            "POST",
+            CONFIG_MAPS,
+            JSON,
+            json!({"metadata": {"generateName": "m-", "labels": {"a": "b"}}, "data": {"x": "y"}}),
+        ),
+        sent(
+            "POST",
+            SERVICES,
+            JSON,
+            json!({"metadata": {"generateName": "m-"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80, "name": "a"}]}}),
+        ),
         sent("POST", SLICES, JSON, slice),
         sent("PUT", &format!("{CONFIG_MAPS}/a"), JSON, config_map("a")),
-        sent("PUT", &format!("{SERVICES}/s/status"), JSON, json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}})),
+        sent(
+            "PUT",
+            &format!("{SERVICES}/s/status"),
+            JSON,
+            json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}),
+        ),
         with(sent("PATCH", &format!("{CONFIG_MAPS}/a"), JSON_PATCH, patch), "?dryRun=All"),
         sent("PATCH", &format!("{CONFIG_MAPS}/a"), MERGE, json!({"data": {"c": null, "d": "e"}})),
-        sent("PATCH", &format!("{PODS}/p"), STRATEGIC, json!({"spec": {"containers": [{"name": "main", "image": "j"}]}})),
+        sent(
+            "PATCH",
+            &format!("{PODS}/p"),
+            STRATEGIC,
+            json!({"spec": {"containers": [{"name": "main", "image": "j"}]}}),
+        ),
         sent("PATCH", &format!("{SERVICES}/s?fieldManager=x&force=true"), APPLY, service("s")),
         sent("PATCH", &format!("{WIDGETS}/w?fieldManager=x"), APPLY, widget("w")),
         sent("PATCH", &format!("{WIDGETS}/w/scale"), MERGE, json!({"spec": {"replicas": 2}})),
         sent("POST", WIDGETS, JSON, widget("fresh")),
         sent("POST", DEFINITIONS, JSON, widgets()),
-        sent("DELETE", &format!("{CONFIG_MAPS}/a"), JSON, json!({"propagationPolicy": "Background", "preconditions": {"uid": "x"}})),
+        sent(
+            "DELETE",
+            &format!("{CONFIG_MAPS}/a"),
+            JSON,
+            json!({"propagationPolicy": "Background", "preconditions": {"uid": "x"}}),
+        ),
         sent("DELETE", &format!("{PODS}?labelSelector=a%3Db"), JSON, json!({"gracePeriodSeconds": 0})),
-        sent("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", JSON, json!({"spec": {"resourceAttributes": {"verb": "get"}}})),
+        sent(
+            "POST",
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            JSON,
+            json!({"spec": {"resourceAttributes": {"verb": "get"}}}),
+        ),
         sent("GET", "/apis", "", Value::Null),
         sent("GET", "/openapi/v3/api/v1", "", Value::Null),
     ]
@@ -75,29 +115,120 @@ enum Damage {
 fn values() -> impl Strategy<Value = Value> {
     let long = "x".repeat(300);
     prop::sample::select(vec![
-        json!(null), json!(true), json!(-1), json!(0), json!(1e300), json!(u64::MAX), json!(""), json!("A B"), json!(long),
-        json!("\u{0}"), json!("é"), json!([]), json!({}), json!([null]), json!([[]]), json!({"": {}}), json!([{"name": 1}, {"name": 1}]),
-        json!("None"), json!("10.96.0.1"), json!("2020-01-01T00:00:00Z"), json!({"$patch": "delete"}), json!(["a", "a"]),
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(0),
+        json!(1e300),
+        json!(u64::MAX),
+        json!(""),
+        json!("A B"),
+        json!(long),
+        json!("\u{0}"),
+        json!("é"),
+        json!([]),
+        json!({}),
+        json!([null]),
+        json!([[]]),
+        json!({"": {}}),
+        json!([{"name": 1}, {"name": 1}]),
+        json!("None"),
+        json!("10.96.0.1"),
+        json!("2020-01-01T00:00:00Z"),
+        json!({"$patch": "delete"}),
+        json!(["a", "a"]),
     ])
 }
 
 fn damage() -> impl Strategy<Value = Damage> {
-    let words = vec!["", "a", "..", "%00", "%ff", "nope", "status", "scale", "pods", "namespaces", "v1", "system:x", "finalize", "token"];
+    let words = vec![
+        "",
+        "a",
+        "..",
+        "%00",
+        "%ff",
+        "nope",
+        "status",
+        "scale",
+        "pods",
+        "namespaces",
+        "v1",
+        "system:x",
+        "finalize",
+        "token",
+    ];
     let queries = vec![
-        "limit=1", "limit=x", "continue=e30", "continue=%00", "resourceVersion=1", "resourceVersion=x", "watch=1&timeoutSeconds=1",
-        "dryRun=All", "dryRun=x", "fieldValidation=Strict", "fieldManager=", "force=true", "force=x", "labelSelector=(", "labelSelector=a,!b",
-        "fieldSelector=x%3Dy", "resourceVersionMatch=Exact", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&watch=1&timeoutSeconds=1",
-        "gracePeriodSeconds=x", "propagationPolicy=x", "includeObject=x", "pretty=1", "&&&", "%ff=%ff",
+        "limit=1",
+        "limit=x",
+        "continue=e30",
+        "continue=%00",
+        "resourceVersion=1",
+        "resourceVersion=x",
+        "watch=1&timeoutSeconds=1",
+        "dryRun=All",
+        "dryRun=x",
+        "fieldValidation=Strict",
+        "fieldManager=",
+        "force=true",
+        "force=x",
+        "labelSelector=(",
+        "labelSelector=a,!b",
+        "fieldSelector=x%3Dy",
+        "resourceVersionMatch=Exact",
+        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&watch=1&timeoutSeconds=1",
+        "gracePeriodSeconds=x",
+        "propagationPolicy=x",
+        "includeObject=x",
+        "pretty=1",
+        "&&&",
+        "%ff=%ff",
     ];
     let headers = vec![
-        ("content-type", "application/yaml"), ("content-type", PROTOBUF), ("content-type", "x"), ("content-type", MERGE), ("content-type", APPLY),
-        ("content-type", JSON_PATCH), ("content-type", STRATEGIC), ("accept", TABLE), ("accept", METADATA), ("accept", "text/html"),
-        ("accept", AGGREGATED), ("accept", ";;;,,,"), ("user-agent", "/"), ("user-agent", ""),
+        ("content-type", "application/yaml"),
+        ("content-type", PROTOBUF),
+        ("content-type", "x"),
+        ("content-type", MERGE),
+        ("content-type", APPLY),
+        ("content-type", JSON_PATCH),
+        ("content-type", STRATEGIC),
+        ("accept", TABLE),
+        ("accept", METADATA),
+        ("accept", "text/html"),
+        ("accept", AGGREGATED),
+        ("accept", ";;;,,,"),
+        ("user-agent", "/"),
+        ("user-agent", ""),
     ];
     let methods = vec!["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "NONSENSE"];
-    let fields = vec!["metadata", "name", "namespace", "spec", "status", "kind", "apiVersion", "uid", "resourceVersion", "finalizers",
-        "ownerReferences", "managedFields", "labels", "annotations", "ports", "clusterIP", "type", "selector", "generateName", "$patch", "$retainKeys",
-        "$setElementOrder/ports", "deletionTimestamp", "versions", "schema", "items", ""];
+    let fields = vec![
+        "metadata",
+        "name",
+        "namespace",
+        "spec",
+        "status",
+        "kind",
+        "apiVersion",
+        "uid",
+        "resourceVersion",
+        "finalizers",
+        "ownerReferences",
+        "managedFields",
+        "labels",
+        "annotations",
+        "ports",
+        "clusterIP",
+        "type",
+        "selector",
+        "generateName",
+        "$patch",
+        "$retainKeys",
+        "$setElementOrder/ports",
+        "deletionTimestamp",
+        "versions",
+        "schema",
+        "items",
+        "",
+    ];
     prop_oneof![
         1 => prop::sample::select(methods).prop_map(Damage::Method),
         2 => (0..10_usize, prop::sample::select(words)).prop_map(|(place, word)| Damage::Segment(place, word)),
@@ -115,7 +246,9 @@ fn damage() -> impl Strategy<Value = Damage> {
 fn pointers(value: &Value, here: String, out: &mut Vec<String>) {
     out.push(here.clone());
     match value {
-        Value::Array(items) => items.iter().enumerate().for_each(|(place, item)| pointers(item, format!("{here}/{place}"), out)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(place, item)| pointers(item, format!("{here}/{place}"), out))
+        }
         Value::Object(map) => map.iter().for_each(|(key, item)| {
             pointers(item, format!("{here}/{}", key.replace('~', "~0").replace('/', "~1")), out);
         }),
@@ -144,7 +277,9 @@ impl Sent {
                 parts[at] = word;
                 self.path = format!("/{}?{query}", parts.join("/").trim_start_matches('/'));
             }
-            Damage::Query(query) => self.path.push_str(&format!("{}{query}", if self.path.contains('?') { '&' } else { '?' })),
+            Damage::Query(query) => {
+                self.path.push_str(&format!("{}{query}", if self.path.contains('?') { '&' } else { '?' }))
+            }
             Damage::Header(name, value) => {
                 self.headers.retain(|(known, _)| known != name);
                 self.headers.push((name.into(), value.into()));
@@ -210,7 +345,8 @@ async fn check(wire: &Wire, sent: &Sent) -> Result<(), TestCaseError> {
     let Some(request) = sent.request() else { return Ok(()) };
     let answer = wire.raw(request).await;
     let code = answer.status().as_u16();
-    let body = tokio::time::timeout(std::time::Duration::from_secs(2 * 3600), answer.into_body().collect()).await;
+    let body =
+        tokio::time::timeout(std::time::Duration::from_secs(2 * 3600), answer.into_body().collect()).await;
     let body = body.map_err(|_| TestCaseError::fail(format!("the answer to {sent:?} never ends")))?;
     let body = body.expect("the body is whole").to_bytes();
     let text = String::from_utf8_lossy(&body);

@@ -13,8 +13,10 @@ async fn json_patches_do_what_their_operations_say() {
         (json!([{"op": "replace", "path": "/data/a", "value": "x"}]), json!({"a": "x"})),
         (json!([{"op": "move", "from": "/data/a", "path": "/data/c"}]), json!({"c": "1"})),
         (json!([{"op": "copy", "from": "/data/a", "path": "/data/c"}]), json!({"a": "1", "c": "1"})),
-        (json!([{"op": "test", "path": "/data/a", "value": "1"}, {"op": "add", "path": "/data/s~1x", "value": "y"}]),
-            json!({"a": "1", "s/x": "y"})),
+        (
+            json!([{"op": "test", "path": "/data/a", "value": "1"}, {"op": "add", "path": "/data/s~1x", "value": "y"}]),
+            json!({"a": "1", "s/x": "y"}),
+        ),
     ];
     for (patch, data) in cases {
         wire.create(CONFIG_MAPS, &config_map("a")).await;
@@ -58,7 +60,10 @@ async fn a_merge_patch_deletes_with_null_and_replaces_lists() {
     let after = wire.patch(&format!("{SERVICES}/a"), MERGE, &patch).await.ok(200);
     assert_eq!(after["metadata"]["labels"], json!({"x": "1"}));
     assert_eq!(after["spec"]["selector"], json!({"tier": "web"}));
-    assert_eq!(after["spec"]["ports"], json!([{"name": "other", "port": 81, "protocol": "TCP", "targetPort": 81}]));
+    assert_eq!(
+        after["spec"]["ports"],
+        json!([{"name": "other", "port": 81, "protocol": "TCP", "targetPort": 81}])
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +74,9 @@ async fn a_strategic_patch_merges_lists_by_their_keys() {
     wire.create(SERVICES, &object).await;
     let ports = |after: &Value| -> Vec<(String, i64)> {
         let ports = after["spec"]["ports"].as_array().unwrap().iter();
-        ports.map(|port| (port["name"].as_str().unwrap().to_owned(), port["port"].as_i64().unwrap())).collect()
+        ports
+            .map(|port| (port["name"].as_str().unwrap().to_owned(), port["port"].as_i64().unwrap()))
+            .collect()
     };
     let path = format!("{SERVICES}/a");
     let named = |names: &[(&str, i64)]| -> Vec<(String, i64)> {
@@ -77,13 +84,22 @@ async fn a_strategic_patch_merges_lists_by_their_keys() {
     };
     let steps = [
         (json!({"spec": {"ports": [{"port": 81, "name": "renamed"}]}}), named(&[("a", 80), ("renamed", 81)])),
-        (json!({"spec": {"ports": [{"port": 82, "name": "c"}]}}), named(&[("c", 82), ("a", 80), ("renamed", 81)])),
-        (json!({"spec": {"ports": [{"port": 80, "$patch": "delete"}]}}), named(&[("c", 82), ("renamed", 81)])),
+        (
+            json!({"spec": {"ports": [{"port": 82, "name": "c"}]}}),
+            named(&[("c", 82), ("a", 80), ("renamed", 81)]),
+        ),
+        (
+            json!({"spec": {"ports": [{"port": 80, "$patch": "delete"}]}}),
+            named(&[("c", 82), ("renamed", 81)]),
+        ),
         (
             json!({"spec": {"$setElementOrder/ports": [{"port": 81}, {"port": 82}], "ports": [{"port": 82, "name": "d"}]}}),
             named(&[("renamed", 81), ("d", 82)]),
         ),
-        (json!({"spec": {"ports": [{"$patch": "replace"}, {"port": 90, "name": "only"}]}}), named(&[("only", 90)])),
+        (
+            json!({"spec": {"ports": [{"$patch": "replace"}, {"port": 90, "name": "only"}]}}),
+            named(&[("only", 90)]),
+        ),
     ];
     for (patch, expected) in steps {
         let mut got = ports(&wire.patch(&path, STRATEGIC, &patch).await.ok(200));
@@ -119,8 +135,12 @@ async fn a_strategic_patch_knows_containers_env_finalizers_and_conditions() {
         wire.patch(&format!("{path}/status"), STRATEGIC, &patch).await.ok(200);
     }
     let after = wire.get(&path).await.json;
-    let mut conditions: Vec<(&str, &str)> = after["status"]["conditions"].as_array().unwrap().iter()
-        .map(|c| (c["type"].as_str().unwrap(), c["status"].as_str().unwrap())).collect();
+    let mut conditions: Vec<(&str, &str)> = after["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["type"].as_str().unwrap(), c["status"].as_str().unwrap()))
+        .collect();
     conditions.sort_unstable();
     assert_eq!(conditions, [("Other", "True"), ("Ready", "True")]);
 }
@@ -151,17 +171,24 @@ async fn applying_creates_updates_and_takes_back_what_is_no_longer_applied() {
     let path = format!("{CONFIG_MAPS}/a");
     let body = |data: Value| json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": data});
     let created = wire.apply(&path, "me", &body(json!({"a": "1", "b": "2"}))).await.ok(201);
-    assert_eq!(created["metadata"]["managedFields"], json!([{
-        "manager": "me", "operation": "Apply", "apiVersion": "v1", "time": "2026-11-15T10:00:00Z",
-        "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}},
-    }]));
+    assert_eq!(
+        created["metadata"]["managedFields"],
+        json!([{
+            "manager": "me", "operation": "Apply", "apiVersion": "v1", "time": "2026-11-15T10:00:00Z",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}},
+        }])
+    );
     let after = wire.apply(&path, "me", &body(json!({"a": "1", "c": "3"}))).await.ok(200);
     assert_eq!(after["data"], json!({"a": "1", "c": "3"}), "b was ours and is not applied any more");
     wire.patch(&format!("{path}?fieldManager=other"), MERGE, &json!({"data": {"d": "4"}})).await.ok(200);
     let after = wire.apply(&path, "me", &body(json!({"a": "1"}))).await.ok(200);
     assert_eq!(after["data"], json!({"a": "1", "d": "4"}), "d is not ours to take");
-    let managers: Vec<(&str, &str)> = after["metadata"]["managedFields"].as_array().unwrap().iter()
-        .map(|entry| (entry["manager"].as_str().unwrap(), entry["operation"].as_str().unwrap())).collect();
+    let managers: Vec<(&str, &str)> = after["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (entry["manager"].as_str().unwrap(), entry["operation"].as_str().unwrap()))
+        .collect();
     assert_eq!(managers, [("me", "Apply"), ("other", "Update")]);
 }
 
@@ -180,15 +207,23 @@ async fn several_managers_share_and_force_takes_over() {
     let reply = wire.apply(&path, "two", &body(json!({"x": "mine", "y": "2"}))).await;
     reply.refuses(409, "Conflict", "Apply failed with 1 conflict: conflict with \"one\": .data.x");
     assert_eq!(reply.json["details"]["name"], "a");
-    let after = wire.apply(&format!("{path}?force=true"), "two", &body(json!({"x": "mine", "y": "2"}))).await.ok(200);
+    let after =
+        wire.apply(&format!("{path}?force=true"), "two", &body(json!({"x": "mine", "y": "2"}))).await.ok(200);
     assert_eq!(after["data"], json!({"x": "mine", "y": "2"}));
-    let owners: Vec<&str> = after["metadata"]["managedFields"].as_array().unwrap().iter()
-        .map(|entry| entry["manager"].as_str().unwrap()).collect();
+    let owners: Vec<&str> = after["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["manager"].as_str().unwrap())
+        .collect();
     assert_eq!(owners, ["two"], "one owns nothing any more");
     wire.put(&format!("{path}?fieldManager=three"), &body(json!({"x": "put", "y": "2"}))).await.ok(200);
     let reply = wire.apply(&path, "two", &body(json!({"x": "mine", "y": "2"}))).await;
     let message = reply.message();
-    assert!(message.starts_with("Apply failed with 1 conflict: conflict with \"three\" using v1"), "{message}");
+    assert!(
+        message.starts_with("Apply failed with 1 conflict: conflict with \"three\" using v1"),
+        "{message}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,11 +236,16 @@ async fn lists_are_owned_by_their_elements_where_the_kind_says_so() {
             "spec": {"size": 3, "parts": parts, "tags": tags}})
     };
     wire.apply(&path, "one", &body(json!([{"name": "x", "count": 1}]), json!(["t"]))).await.ok(201);
-    let after = wire.apply(&path, "two", &body(json!([{"name": "y", "count": 2}]), json!(["u"]))).await.ok(200);
+    let after =
+        wire.apply(&path, "two", &body(json!([{"name": "y", "count": 2}]), json!(["u"]))).await.ok(200);
     assert_eq!(after["spec"]["parts"], json!([{"name": "x", "count": 1}, {"name": "y", "count": 2}]));
     assert_eq!(after["spec"]["tags"], json!(["t", "u"]));
     let reply = wire.apply(&path, "two", &body(json!([{"name": "x", "count": 5}]), json!(["u"]))).await;
-    reply.refuses(409, "Conflict", "Apply failed with 1 conflict: conflict with \"one\": .spec.parts[name=\"x\"].count");
+    reply.refuses(
+        409,
+        "Conflict",
+        "Apply failed with 1 conflict: conflict with \"one\": .spec.parts[name=\"x\"].count",
+    );
     let after = wire.apply(&path, "one", &body(json!([]), json!([]))).await.ok(200);
     assert_eq!(after["spec"]["parts"], json!([{"name": "y", "count": 2}]));
     assert_eq!(after["spec"]["tags"], json!(["u"]));
@@ -221,8 +261,16 @@ async fn applying_a_status_is_recorded_as_such_and_touches_nothing_else() {
         "spec": {"size": 9}, "status": {"replicas": 2}});
     let after = wire.apply(&format!("{path}/status"), "status-writer", &status).await.ok(200);
     assert_eq!((&after["spec"]["size"], &after["status"]["replicas"]), (&json!(3), &json!(2)));
-    let entry = after["metadata"]["managedFields"].as_array().unwrap().iter().find(|e| e["manager"] == "status-writer").unwrap();
-    assert_eq!((&entry["subresource"], &entry["fieldsV1"]), (&json!("status"), &json!({"f:status": {"f:replicas": {}}})));
+    let entry = after["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|e| e["manager"] == "status-writer")
+        .unwrap();
+    assert_eq!(
+        (&entry["subresource"], &entry["fieldsV1"]),
+        (&json!("status"), &json!({"f:status": {"f:replicas": {}}}))
+    );
     let reply = wire.apply(&format!("{WIDGETS}/nope/status"), "status-writer", &status).await;
     assert_eq!(reply.code, 400, "the names differ");
     let mut missing = status;

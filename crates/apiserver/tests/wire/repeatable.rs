@@ -9,7 +9,9 @@ async fn story() -> Vec<Vec<u8>> {
     let wire = Wire::new();
     let start = wire.revision().await;
     wire.create(DEFINITIONS, &widgets()).await;
-    let watch = wire.watch(&format!("{SERVICES}?resourceVersion={start}&allowWatchBookmarks=true&timeoutSeconds=200")).await;
+    let watch = wire
+        .watch(&format!("{SERVICES}?resourceVersion={start}&allowWatchBookmarks=true&timeoutSeconds=200"))
+        .await;
     let custom = wire.watch(&format!("{WIDGETS}?allowWatchBookmarks=true&timeoutSeconds=100")).await;
     for place in 0..5 {
         let mut object = service("x");
@@ -22,7 +24,14 @@ async fn story() -> Vec<Vec<u8>> {
     wire.patch(&format!("{WIDGETS}/w1/status"), MERGE, &json!({"status": {"replicas": 1}})).await.ok(200);
     wire.delete(&format!("{WIDGETS}/w2")).await.ok(200);
     let mut seen = Vec::new();
-    for path in [SERVICES, WIDGETS, NAMESPACES, DEFINITIONS, "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/openapi/v3"] {
+    for path in [
+        SERVICES,
+        WIDGETS,
+        NAMESPACES,
+        DEFINITIONS,
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "/openapi/v3",
+    ] {
         seen.push(wire.get(path).await.body.to_vec());
         seen.push(wire.get_as(TABLE, path).await.body.to_vec());
     }

@@ -31,11 +31,17 @@ async fn a_service_gets_everything_its_type_calls_for() {
     assert_eq!((&stored["ipFamilies"], &stored["ipFamilyPolicy"]), (&json!(["IPv4"]), &json!("SingleStack")));
     assert_eq!(stored["clusterIPs"], json!([stored["clusterIP"]]));
     assert!(stored["clusterIP"].as_str().unwrap().starts_with("10.96."));
-    assert_eq!((stored.get("externalTrafficPolicy"), stored.get("allocateLoadBalancerNodePorts")), (None, None));
+    assert_eq!(
+        (stored.get("externalTrafficPolicy"), stored.get("allocateLoadBalancerNodePorts")),
+        (None, None)
+    );
 
     wire.delete(&format!("{SERVICES}/a")).await.ok(200);
     let stored = wire.create(SERVICES, &service_with(json!({"type": "LoadBalancer"}))).await["spec"].clone();
-    assert_eq!((&stored["externalTrafficPolicy"], &stored["allocateLoadBalancerNodePorts"]), (&json!("Cluster"), &json!(true)));
+    assert_eq!(
+        (&stored["externalTrafficPolicy"], &stored["allocateLoadBalancerNodePorts"]),
+        (&json!("Cluster"), &json!(true))
+    );
     assert!((30_000..=32_767).contains(&stored["ports"][0]["nodePort"].as_i64().unwrap()));
     wire.delete(&format!("{SERVICES}/a")).await.ok(200);
     let affinity = wire.create(SERVICES, &service_with(json!({"sessionAffinity": "ClientIP"}))).await;
@@ -57,7 +63,13 @@ async fn a_put_without_addresses_and_node_ports_keeps_them() {
     other["spec"]["clusterIPs"] = json!(["10.96.9.9"]);
     let reply = wire.put(&format!("{SERVICES}/a"), &other).await;
     assert_eq!(reply.code, 422);
-    assert!(reply.message().contains("spec.clusterIPs[0]: Invalid value: [\"10.96.9.9\"]: may not change once set"), "{}", reply.message());
+    assert!(
+        reply
+            .message()
+            .contains("spec.clusterIPs[0]: Invalid value: [\"10.96.9.9\"]: may not change once set"),
+        "{}",
+        reply.message()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +81,10 @@ async fn the_type_of_a_service_may_change() {
     assert_eq!(node_port["spec"]["clusterIP"], first["spec"]["clusterIP"]);
     assert!(node_port["spec"]["ports"][0]["nodePort"].as_i64().is_some());
     let back = wire.patch(&path, MERGE, &json!({"spec": {"type": "ClusterIP"}})).await.ok(200);
-    assert_eq!((back["spec"]["ports"][0].get("nodePort"), back["spec"].get("externalTrafficPolicy")), (None, None));
+    assert_eq!(
+        (back["spec"]["ports"][0].get("nodePort"), back["spec"].get("externalTrafficPolicy")),
+        (None, None)
+    );
     let external = json!({"spec": {"type": "ExternalName", "externalName": "example.com"}});
     let external = wire.patch(&path, MERGE, &external).await.ok(200);
     for gone in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
@@ -79,7 +94,8 @@ async fn the_type_of_a_service_may_change() {
     let mut again = service("b");
     again["spec"]["clusterIP"] = first["spec"]["clusterIP"].clone();
     wire.create(SERVICES, &again).await;
-    let home = wire.patch(&path, MERGE, &json!({"spec": {"type": "ClusterIP", "externalName": null}})).await.ok(200);
+    let home =
+        wire.patch(&path, MERGE, &json!({"spec": {"type": "ClusterIP", "externalName": null}})).await.ok(200);
     assert!(home["spec"]["clusterIP"].as_str().unwrap().starts_with("10.96."));
     assert_eq!(home["spec"]["internalTrafficPolicy"], "Cluster");
 }
@@ -89,15 +105,22 @@ async fn headless_and_external_services_have_no_address() {
     let wire = Wire::new();
     let headless = wire.create(SERVICES, &service_with(json!({"clusterIP": "None"}))).await["spec"].clone();
     assert_eq!((&headless["clusterIP"], &headless["clusterIPs"]), (&json!("None"), &json!(["None"])));
-    assert_eq!((&headless["ipFamilyPolicy"], &headless["ipFamilies"]), (&json!("SingleStack"), &json!(["IPv4"])));
+    assert_eq!(
+        (&headless["ipFamilyPolicy"], &headless["ipFamilies"]),
+        (&json!("SingleStack"), &json!(["IPv4"]))
+    );
     let mut free = service_with(json!({"clusterIP": "None"}));
     free["metadata"]["name"] = json!("free");
     free["spec"].as_object_mut().unwrap().remove("selector");
     let free = wire.create(SERVICES, &free).await["spec"].clone();
-    assert_eq!((&free["ipFamilyPolicy"], &free["ipFamilies"]), (&json!("RequireDualStack"), &json!(["IPv4", "IPv6"])));
+    assert_eq!(
+        (&free["ipFamilyPolicy"], &free["ipFamilies"]),
+        (&json!("RequireDualStack"), &json!(["IPv4", "IPv6"]))
+    );
     let reply = wire.post(SERVICES, &json!({"metadata": {"name": "x"}, "spec": {"type": "LoadBalancer", "clusterIP": "None", "ports": [{"port": 1}]}})).await;
     assert_eq!((reply.code, reply.causes()[0].0), (422, "spec.clusterIPs[0]"), "{}", reply.json);
-    let reply = wire.post(SERVICES, &json!({"metadata": {"name": "x"}, "spec": {"type": "ExternalName"}})).await;
+    let reply =
+        wire.post(SERVICES, &json!({"metadata": {"name": "x"}, "spec": {"type": "ExternalName"}})).await;
     assert_eq!((reply.code, reply.causes()[0].0), (422, "spec.externalName"), "{}", reply.json);
     let reply = wire.post(SERVICES, &service_with(json!({"ipFamilyPolicy": "RequireDualStack"}))).await;
     assert_eq!(reply.code, 422, "one stack is not two: {}", reply.json);
@@ -109,9 +132,21 @@ async fn mistakes_in_a_service_are_named() {
     let cases = [
         (json!({"ports": []}), "spec.ports", "FieldValueRequired"),
         (json!({"ports": [{"port": 80}, {"port": 81}]}), "spec.ports[0].name", "FieldValueRequired"),
-        (json!({"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]}), "spec.ports[1]", "FieldValueDuplicate"),
-        (json!({"ports": [{"port": 80, "nodePort": 30_001}]}), "spec.ports[0].nodePort", "FieldValueForbidden"),
-        (json!({"ports": [{"port": 80, "protocol": "QUIC"}]}), "spec.ports[0].protocol", "FieldValueNotSupported"),
+        (
+            json!({"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]}),
+            "spec.ports[1]",
+            "FieldValueDuplicate",
+        ),
+        (
+            json!({"ports": [{"port": 80, "nodePort": 30_001}]}),
+            "spec.ports[0].nodePort",
+            "FieldValueForbidden",
+        ),
+        (
+            json!({"ports": [{"port": 80, "protocol": "QUIC"}]}),
+            "spec.ports[0].protocol",
+            "FieldValueNotSupported",
+        ),
         (json!({"type": "Other"}), "spec.type", "FieldValueNotSupported"),
         (json!({"sessionAffinity": "Sticky"}), "spec.sessionAffinity", "FieldValueNotSupported"),
         (json!({"internalTrafficPolicy": "local"}), "spec.internalTrafficPolicy", "FieldValueNotSupported"),
@@ -119,7 +154,11 @@ async fn mistakes_in_a_service_are_named() {
         (json!({"clusterIP": "10.200.0.1"}), "spec.clusterIPs", "FieldValueInvalid"),
         (json!({"clusterIP": "nonsense"}), "spec.clusterIPs[0]", "FieldValueInvalid"),
         (json!({"loadBalancerClass": "example.com/x"}), "spec.loadBalancerClass", "FieldValueForbidden"),
-        (json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}), "spec.ports[0].nodePort", "FieldValueInvalid"),
+        (
+            json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}),
+            "spec.ports[0].nodePort",
+            "FieldValueInvalid",
+        ),
     ];
     for (spec, field, reason) in cases {
         let reply = wire.post(SERVICES, &service_with(spec.clone())).await;
@@ -142,8 +181,7 @@ async fn a_node_port_belongs_to_one_service_and_there_once_per_protocol() {
     };
     wire.create(SERVICES, &asking("a", &["TCP", "UDP"])).await;
     let reply = wire.post(SERVICES, &asking("c", &["SCTP"])).await;
-    let message =
-        "Service \"c\" is invalid: spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated";
+    let message = "Service \"c\" is invalid: spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated";
     reply.refuses(422, "Invalid", message);
 }
 
@@ -157,7 +195,10 @@ async fn the_internal_traffic_policy_is_defaulted_reset_and_hidden_by_type() {
         (json!({"internalTrafficPolicy": "Local"}), json!("Local")),
         (json!({"clusterIP": "None", "internalTrafficPolicy": "Local"}), json!("Local")),
         (json!({"type": "NodePort"}), json!("Cluster")),
-        (json!({"type": "ExternalName", "externalName": "e.com", "internalTrafficPolicy": "Local"}), Value::Null),
+        (
+            json!({"type": "ExternalName", "externalName": "e.com", "internalTrafficPolicy": "Local"}),
+            Value::Null,
+        ),
         (json!({"type": "ExternalName", "externalName": "e.com"}), Value::Null),
     ] {
         let stored = wire.create(SERVICES, &service_with(spec.clone())).await;
@@ -170,8 +211,11 @@ async fn the_internal_traffic_policy_is_defaulted_reset_and_hidden_by_type() {
     assert_eq!(after["spec"]["internalTrafficPolicy"], "Cluster", "a PUT that says nothing resets it");
     let after = wire.patch(&path, MERGE, &json!({"spec": {"internalTrafficPolicy": "Local"}})).await.ok(200);
     assert_eq!(after["spec"]["internalTrafficPolicy"], "Local");
-    wire.patch(&path, MERGE, &json!({"spec": {"type": "ExternalName", "externalName": "e.com"}})).await.ok(200);
-    let watched = wire.watch(&format!("{SERVICES}?fieldSelector=metadata.name%3Da")).await.next().await.unwrap();
+    wire.patch(&path, MERGE, &json!({"spec": {"type": "ExternalName", "externalName": "e.com"}}))
+        .await
+        .ok(200);
+    let watched =
+        wire.watch(&format!("{SERVICES}?fieldSelector=metadata.name%3Da")).await.next().await.unwrap();
     assert_eq!(watched["object"]["spec"].get("internalTrafficPolicy"), None);
     let list = wire.get(SERVICES).await.json;
     assert_eq!(list["items"][0]["spec"].get("internalTrafficPolicy"), None);
@@ -192,11 +236,13 @@ async fn with_the_gate_closed_the_policy_is_dropped_unless_it_is_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn required_load_balancer_features_exist_behind_their_gate() {
-    let asks = json!({"type": "LoadBalancer", "requiredLoadBalancerFeatures": ["example.com/a", "example.com/b"]});
+    let asks =
+        json!({"type": "LoadBalancer", "requiredLoadBalancerFeatures": ["example.com/a", "example.com/b"]});
     let open = with_features(true, true);
     let stored = open.create(SERVICES, &service_with(asks.clone())).await;
     assert_eq!(stored["spec"]["requiredLoadBalancerFeatures"], asks["requiredLoadBalancerFeatures"]);
-    let twice = json!({"type": "LoadBalancer", "requiredLoadBalancerFeatures": ["example.com/a", "example.com/a"]});
+    let twice =
+        json!({"type": "LoadBalancer", "requiredLoadBalancerFeatures": ["example.com/a", "example.com/a"]});
     let mut twice = service_with(twice);
     twice["metadata"]["name"] = json!("b");
     let reply = open.post(SERVICES, &twice).await;
@@ -219,7 +265,13 @@ async fn an_endpoint_slice_has_defaults_and_limits() {
     };
     let stored = wire.create(SLICES, &slice(json!({}))).await;
     assert_eq!(stored["ports"], json!([{"name": "", "port": 80, "protocol": "TCP"}]));
-    let reply = wire.patch(&format!("{SLICES}/s"), MERGE, &json!({"addressType": "IPv6", "endpoints": [{"addresses": ["fd00::1"]}]})).await;
+    let reply = wire
+        .patch(
+            &format!("{SLICES}/s"),
+            MERGE,
+            &json!({"addressType": "IPv6", "endpoints": [{"addresses": ["fd00::1"]}]}),
+        )
+        .await;
     assert_eq!(reply.code, 422);
     assert!(reply.causes().contains(&("addressType", "FieldValueInvalid")), "{:?}", reply.causes());
     wire.delete(&format!("{SLICES}/s")).await.ok(200);
@@ -234,7 +286,10 @@ async fn an_endpoint_slice_has_defaults_and_limits() {
         (json!({"endpoints": [{"addresses": ["169.254.1.1"]}]}), "endpoints[0].addresses[0]"),
         (json!({"endpoints": [{"addresses": ["nonsense"]}]}), "endpoints[0].addresses[0]"),
         (json!({"ports": [{"port": 1, "name": "x"}, {"port": 2, "name": "x"}]}), "ports[1].name"),
-        (json!({"endpoints": [{"addresses": ["10.0.0.1"], "hints": {"forZones": zones}}]}), "endpoints[0].hints.forZones"),
+        (
+            json!({"endpoints": [{"addresses": ["10.0.0.1"], "hints": {"forZones": zones}}]}),
+            "endpoints[0].hints.forZones",
+        ),
         (json!({"endpoints": many}), "endpoints"),
     ];
     for (change, field) in cases {

@@ -55,8 +55,11 @@ async fn initial_events_end_with_a_bookmark_that_says_so_and_has_a_version() {
         }
         let mark = watch.next().await.unwrap();
         assert_eq!(mark["type"], "BOOKMARK");
-        assert_eq!(mark["object"], json!({"kind": "ConfigMap", "apiVersion": "v1",
-            "metadata": {"resourceVersion": now.to_string(), "annotations": {ENDS: "true"}}}));
+        assert_eq!(
+            mark["object"],
+            json!({"kind": "ConfigMap", "apiVersion": "v1",
+            "metadata": {"resourceVersion": now.to_string(), "annotations": {ENDS: "true"}}})
+        );
     }
     let mut empty = wire.watch(&format!("{LEASES}?{query}")).await;
     assert_eq!(empty.next().await.unwrap()["object"]["metadata"]["annotations"][ENDS], "true");
@@ -108,12 +111,20 @@ async fn what_enters_a_selection_is_added_and_what_leaves_is_deleted_as_it_was()
     let now = wire.revision().await;
     let mut watch = wire.watch(&format!("{CONFIG_MAPS}?resourceVersion={now}&labelSelector=l%3Dyes")).await;
     wire.create(CONFIG_MAPS, &labelled("a", "no")).await;
-    let relabel = |label: &str, data: &str| json!({"metadata": {"labels": {"l": label}}, "data": {"a": data}});
-    for (label, data) in [("yes", "in"), ("yes", "within"), ("no", "out"), ("no", "outside"), ("yes", "back")] {
+    let relabel =
+        |label: &str, data: &str| json!({"metadata": {"labels": {"l": label}}, "data": {"a": data}});
+    for (label, data) in [("yes", "in"), ("yes", "within"), ("no", "out"), ("no", "outside"), ("yes", "back")]
+    {
         wire.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &relabel(label, data)).await.ok(200);
     }
     wire.delete(&format!("{CONFIG_MAPS}/a")).await.ok(200);
-    let expected = [("ADDED", "in", 2), ("MODIFIED", "within", 3), ("DELETED", "within", 4), ("ADDED", "back", 6), ("DELETED", "back", 7)];
+    let expected = [
+        ("ADDED", "in", 2),
+        ("MODIFIED", "within", 3),
+        ("DELETED", "within", 4),
+        ("ADDED", "back", 6),
+        ("DELETED", "back", 7),
+    ];
     for (kind, data, after) in expected {
         let event = watch.next().await.unwrap();
         assert_eq!((&event["type"], &event["object"]["data"]["a"]), (&json!(kind), &json!(data)));
@@ -126,8 +137,14 @@ async fn a_watch_of_one_object_or_namespace_sees_nothing_else() {
     let wire = Wire::new();
     let now = wire.revision().await;
     let by_name = wire.watch(&format!("{CONFIG_MAPS}/a?resourceVersion={now}&timeoutSeconds=3")).await;
-    let by_field = wire.watch(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Da&resourceVersion={now}&timeoutSeconds=3")).await;
-    let by_space = wire.watch(&format!("/api/v1/namespaces/kube-system/configmaps?resourceVersion={now}&timeoutSeconds=3")).await;
+    let by_field = wire
+        .watch(&format!(
+            "{CONFIG_MAPS}?fieldSelector=metadata.name%3Da&resourceVersion={now}&timeoutSeconds=3"
+        ))
+        .await;
+    let by_space = wire
+        .watch(&format!("/api/v1/namespaces/kube-system/configmaps?resourceVersion={now}&timeoutSeconds=3"))
+        .await;
     let everywhere = wire.watch(&format!("/api/v1/configmaps?resourceVersion={now}&timeoutSeconds=3")).await;
     for name in ["a", "b"] {
         wire.create(CONFIG_MAPS, &config_map(name)).await;
@@ -148,7 +165,10 @@ async fn a_version_that_is_forgotten_ends_the_watch_with_one_error() {
     let reply = wire.watch(&format!("{CONFIG_MAPS}?resourceVersion=1")).await.rest().await;
     let [event] = reply.as_slice() else { panic!("{reply:?}") };
     let status = &event["object"];
-    assert_eq!((&event["type"], &status["kind"], &status["status"]), (&json!("ERROR"), &json!("Status"), &json!("Failure")));
+    assert_eq!(
+        (&event["type"], &status["kind"], &status["status"]),
+        (&json!("ERROR"), &json!("Status"), &json!("Failure"))
+    );
     assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")));
     assert!(status["message"].as_str().unwrap().starts_with("too old resource version: 1 ("), "{status}");
 }
@@ -159,7 +179,9 @@ async fn a_watch_that_was_overtaken_by_thousands_of_changes_is_told_to_list_agai
     wire.create(CONFIG_MAPS, &config_map("a")).await;
     let old = wire.revision().await;
     for round in 0..5000 {
-        wire.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &json!({"data": {"a": format!("{round}")}})).await.ok(200);
+        wire.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &json!({"data": {"a": format!("{round}")}}))
+            .await
+            .ok(200);
     }
     // Five thousand young changes are still there ...
     let mut watch = wire.watch(&format!("{CONFIG_MAPS}?resourceVersion={old}")).await;
@@ -198,11 +220,19 @@ async fn a_watch_as_a_table_names_its_columns_once() {
     assert_eq!(first["object"]["columnDefinitions"][0]["name"], "Name");
     assert_eq!(first["object"]["rows"][0]["cells"][0], "a");
     let second = watch.next().await.unwrap();
-    assert_eq!((&second["object"]["columnDefinitions"], &second["object"]["rows"][0]["cells"][0]), (&Value::Null, &json!("b")));
+    assert_eq!(
+        (&second["object"]["columnDefinitions"], &second["object"]["rows"][0]["cells"][0]),
+        (&Value::Null, &json!("b"))
+    );
     let mark = watch.next().await.unwrap();
     assert_eq!((&mark["type"], &mark["object"]["kind"]), (&json!("BOOKMARK"), &json!("Table")));
     assert_eq!(version(&mark["object"]["rows"][0]["object"]), (now + 2).to_string());
-    let mut watch = wire.watch_as(TABLE, "/api/v1/namespaces/default/configmaps?fieldSelector=metadata.name%3Da&resourceVersion=0").await;
+    let mut watch = wire
+        .watch_as(
+            TABLE,
+            "/api/v1/namespaces/default/configmaps?fieldSelector=metadata.name%3Da&resourceVersion=0",
+        )
+        .await;
     assert_eq!(watch.next().await.unwrap()["object"]["rows"][0]["cells"][0], "a");
 }
 
@@ -210,12 +240,23 @@ async fn a_watch_as_a_table_names_its_columns_once() {
 async fn a_watch_of_metadata_leaves_the_rest_out() {
     let wire = Wire::new();
     let now = wire.revision().await;
-    let mut watch = wire.watch_as(METADATA, &format!("{CONFIG_MAPS}?resourceVersion={now}&allowWatchBookmarks=true&timeoutSeconds=4")).await;
+    let mut watch = wire
+        .watch_as(
+            METADATA,
+            &format!("{CONFIG_MAPS}?resourceVersion={now}&allowWatchBookmarks=true&timeoutSeconds=4"),
+        )
+        .await;
     wire.create(CONFIG_MAPS, &config_map("a")).await;
     let event = watch.next().await.unwrap();
-    assert_eq!((&event["object"]["kind"], event["object"].get("data")), (&json!("PartialObjectMetadata"), None));
+    assert_eq!(
+        (&event["object"]["kind"], event["object"].get("data")),
+        (&json!("PartialObjectMetadata"), None)
+    );
     let mark = watch.next().await.unwrap();
-    assert_eq!((&mark["type"], &mark["object"]["kind"]), (&json!("BOOKMARK"), &json!("PartialObjectMetadata")));
+    assert_eq!(
+        (&mark["type"], &mark["object"]["kind"]),
+        (&json!("BOOKMARK"), &json!("PartialObjectMetadata"))
+    );
 }
 
 #[tokio::test(start_paused = true)]

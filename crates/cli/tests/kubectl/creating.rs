@@ -4,10 +4,13 @@ use serde_json::{Value, json};
 
 use crate::playground::Playground;
 
+/// A JSON pointer and what it points to.
+type Expected = (&'static str, fn() -> Value);
+
 /// What a create command must leave behind, at some paths of the object.
 struct Case {
     command: &'static str,
-    holds: &'static [(&'static str, fn() -> Value)],
+    holds: &'static [Expected],
 }
 
 const CASES: &[Case] = &[

@@ -51,12 +51,15 @@ spec: {types: [CrossCluster]}
     playground
         .run("get mcs")
         .tabulates(&["NAME TYPES SERVICE COLLECTED APPLIED AGE", r#"web ["CrossCluster"] *"#]);
+    let mut watch = playground.kubectl.start_watching("get mcs -w --no-headers");
+    watch.next_is(r#"web ["CrossCluster"] *"#);
     let condition = r#"{"type":"ServiceApplied","status":"True","reason":"Done","message":"","lastTransitionTime":"2026-11-15T10:00:00Z"}"#;
     playground
         .run(&format!(
             r#"patch mcs web --subresource=status --type=merge -p '{{"status":{{"conditions":[{condition}]}}}}'"#
         ))
         .prints("multiclusterservice.networking.karmada.io/web patched");
+    watch.next_is(r#"web ["CrossCluster"] True *"#);
     playground.run("get mcs --no-headers").tabulates(&[r#"web ["CrossCluster"] True *"#]);
     playground.run("wait mcs/web --for=condition=ServiceApplied").succeeds();
     playground.run("describe mcs web").mentions(&["Kind: MultiClusterService", "CrossCluster"]);

@@ -146,6 +146,9 @@ fn nodes_look_alive() {
     playground.run(&format!("cordon {}", nodes[0])).shows(&["cordoned"]);
     playground.run(&format!("get node {} --no-headers", nodes[0])).shows(&["Ready,SchedulingDisabled"]);
     playground.run(&format!("uncordon {}", nodes[0])).shows(&["uncordoned"]);
+    playground.run(&format!("drain {} --timeout=50s", nodes[0])).shows(&["evicted", "drained"]);
+    playground.run(&format!("get pods --field-selector spec.nodeName={} -o name", nodes[0])).prints("");
+    settled(&playground);
 }
 
 #[test]

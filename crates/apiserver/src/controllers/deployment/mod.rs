@@ -14,16 +14,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, Preconditions};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::json;
+use tombolo_runtime::{Cache, Clock, Controller, Key, Next, Queue, is_conflict, unless_gone};
 
 use self::plan::{Plan, Snapshot};
 use self::sets::Step;
-use super::cache::Cache;
-use super::key::Key;
 use super::ownership;
-use super::queue::Queue;
-use super::work::{Controller, Next, is_conflict, unless_gone};
 use super::{Shared, patch_params, write_params};
-use crate::Clock;
 
 pub(super) struct Deployments {
     client: Client,

@@ -13,12 +13,9 @@ use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client, Error, ResourceExt};
+use tombolo_runtime::{Cache, Controller, Key, Next, Queue, unless_gone};
 
 use self::plan::{Action, MANAGED_BY, MANAGER, SERVICE_NAME};
-use super::cache::Cache;
-use super::key::Key;
-use super::queue::Queue;
-use super::work::{Controller, Next, unless_gone};
 use super::{Shared, write_params};
 
 pub(super) struct EndpointSlices {

@@ -7,10 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, ListParams, Patch, Preconditions, PropagationPolicy};
 use kube::{Client, Error, ResourceExt};
 use serde_json::json;
+use tombolo_runtime::{Controller, Next, Queue, unless_gone};
 
 use super::super::catalogue::{self, Catalogue, GroupKind, Kind, Meta};
-use super::super::queue::Queue;
-use super::super::work::{Controller, Next, unless_gone};
 use super::super::{Shared, patch_params};
 use super::graph::{self, FOREGROUND, Graph, ORPHAN, Record};
 use super::observer::observe;

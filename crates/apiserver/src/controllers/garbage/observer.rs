@@ -11,10 +11,9 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_kind};
 use kube::{Client, ResourceExt};
 use tokio::sync::oneshot;
+use tombolo_runtime::{Patience, Queue};
 
-use super::super::cache::Patience;
 use super::super::catalogue::{Catalogue, GroupKind, Kind, Kinds, Meta};
-use super::super::queue::Queue;
 use super::graph::{Graph, Record};
 
 type Change = (GroupKind, Result<Event<Meta>, watcher::Error>);

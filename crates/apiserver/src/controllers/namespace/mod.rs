@@ -8,15 +8,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client, Error, ResourceExt};
+use tombolo_runtime::{Cache, Clock, Controller, Key, Next, Queue, is_conflict, unless_gone};
 
 use self::condition::Remains;
-use super::cache::Cache;
 use super::catalogue::{self, Kind, Meta};
-use super::key::Key;
-use super::queue::Queue;
-use super::work::{Controller, Next, is_conflict, unless_gone};
 use super::{Shared, write_params};
-use crate::Clock;
 
 const FINALIZER: &str = "kubernetes";
 /// How often a namespace is looked at while something in it takes its time.

@@ -13,11 +13,8 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, Patch, Preconditions};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::json;
+use tombolo_runtime::{Cache, Controller, Key, Next, Queue, unless_gone};
 
-use super::cache::Cache;
-use super::key::Key;
-use super::queue::Queue;
-use super::work::{Controller, Next, unless_gone};
 use super::{Shared, patch_params, pod_state, write_params};
 
 /// What may need attention.

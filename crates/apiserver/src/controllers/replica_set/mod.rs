@@ -9,15 +9,11 @@ use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, Patch, Preconditions};
 use kube::{Api, Client, Error, ResourceExt};
+use tombolo_runtime::{Cache, Clock, Controller, Key, Next, Queue, is_conflict, is_place_gone, unless_gone};
 
 use self::plan::{Chosen, Moves};
-use super::cache::Cache;
-use super::key::Key;
 use super::ownership;
-use super::queue::Queue;
-use super::work::{Controller, Next, is_conflict, is_place_gone, unless_gone};
 use super::{Shared, patch_params, write_params};
-use crate::Clock;
 
 const KIND: &str = "ReplicaSet";
 

@@ -9,13 +9,9 @@ use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod};
 use kube::api::{ObjectMeta, Patch};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::{Value, json};
+use tombolo_runtime::{Cache, Clock, Controller, Key, Next, Queue, is_conflict, is_not_found, unless_gone};
 
-use super::cache::Cache;
-use super::key::Key;
-use super::queue::Queue;
-use super::work::{Controller, Next, is_conflict, is_not_found, unless_gone};
 use super::{Shared, moment, patch_params, pod_state, write_params};
-use crate::Clock;
 
 pub(super) struct Scheduler {
     client: Client,

@@ -1,47 +1,6 @@
-//! Time and chance, injected.
-//!
-//! A cluster asks nobody else for either, so a test that pauses Tokio's clock and fixes the seed gets the same uids,
-//! names, timestamps and resource versions every time.
+//! Chance, injected: a cluster with a fixed seed hands out the same uids, names and addresses every time.
 
 use std::sync::{Arc, Mutex, PoisonError};
-
-use jiff::Timestamp;
-use tokio::time::Instant;
-
-/// Where a cluster gets the time of day from.
-#[derive(Clone, Debug)]
-pub struct Clock(Source);
-
-#[derive(Clone, Debug)]
-enum Source {
-    Wall,
-    Tokio { epoch: Timestamp, start: Instant },
-}
-
-impl Clock {
-    /// The computer's clock.
-    pub fn wall() -> Self {
-        Self(Source::Wall)
-    }
-
-    /// A clock that reads `epoch` now and moves with Tokio's time, paused or not.
-    pub fn starting_at(epoch: Timestamp) -> Self {
-        Self(Source::Tokio { epoch, start: Instant::now() })
-    }
-
-    pub fn now(&self) -> Timestamp {
-        match &self.0 {
-            Source::Wall => Timestamp::now(),
-            Source::Tokio { epoch, start } => epoch.checked_add(start.elapsed()).unwrap_or(Timestamp::MAX),
-        }
-    }
-}
-
-/// The format of `metav1.Time`: whole seconds, UTC.
-pub(crate) fn stamp(time: Timestamp) -> String {
-    let whole = Timestamp::from_second(time.as_second()).unwrap_or(time);
-    whole.to_string()
-}
 
 /// Where a cluster gets uids, name suffixes and addresses from.
 #[derive(Clone, Debug)]

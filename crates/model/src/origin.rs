@@ -1,0 +1,307 @@
+//! Whether what is found at the hub comes from the cluster it claims to come from, and is of a size one member may have.
+//!
+//! The hub lets a member write in its own namespace only. So the namespace is what is true, and whatever an object says
+//! about its cluster must agree with it. A member that floods the hub loses its newest objects, not the others theirs.
+
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use thiserror::Error;
+use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
+use tombolo_api::tombolo::{Membership, OFFER_LABEL, ServiceOffer};
+
+use crate::cluster::{BadClusterId, ClusterId};
+use crate::names;
+use crate::syntax::is_dns_label;
+
+/// How much one member may have at the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub offers: usize,
+    /// Slices of one offer.
+    pub slices: usize,
+    /// Endpoints of one offer, in all its slices.
+    pub endpoints: usize,
+}
+
+impl Default for Limits {
+    /// Far above what a cluster of the size that Kubernetes supports has (10,000 Services; 1,000 slices of 100).
+    fn default() -> Self {
+        Limits { offers: 10_000, slices: 1_000, endpoints: 50_000 }
+    }
+}
+
+/// Why an object at the hub is not believed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Reason {
+    #[error(transparent)]
+    BadClusterId(#[from] BadClusterId),
+    #[error("cluster {cluster} writes in namespace {expected}, but this is in {found}")]
+    Namespace { cluster: ClusterId, expected: String, found: String },
+    #[error("it claims to come from cluster {claimed:?}, but it is in the namespace of cluster {owner}")]
+    Cluster { claimed: String, owner: ClusterId },
+    #[error("{namespace:?}/{name:?} is no name of a Service")]
+    BadService { namespace: String, name: String },
+    #[error("it belongs to no offer in its namespace")]
+    NoOffer,
+    #[error("cluster {owner} has {given} {what}, more than the {limit} that are allowed")]
+    TooMany { owner: ClusterId, what: &'static str, given: usize, limit: usize },
+}
+
+impl Reason {
+    /// The word for metrics and events.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Reason::BadClusterId(_) => "BadClusterId",
+            Reason::Namespace { .. } => "ForeignNamespace",
+            Reason::Cluster { .. } => "ForgedCluster",
+            Reason::BadService { .. } => "BadService",
+            Reason::NoOffer => "NoOffer",
+            Reason::TooMany { .. } => "TooMany",
+        }
+    }
+}
+
+/// An object, or the rest of a flood, that is not used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{object} is ignored: {reason}")]
+pub struct Refused {
+    /// Kind, namespace and name.
+    pub object: String,
+    pub reason: Reason,
+}
+
+/// The cluster a membership speaks for.
+pub fn check_membership(membership: &Membership) -> Result<ClusterId, Refused> {
+    let refused = |reason| refuse("Membership", &membership.metadata, reason);
+    let cluster: ClusterId = membership.spec.cluster.parse().map_err(|bad| refused(Reason::BadClusterId(bad)))?;
+    check_namespace(&cluster, &membership.metadata).map_err(refused)?;
+    Ok(cluster)
+}
+
+/// Whether an offer is one of `owner`.
+pub fn check_offer(owner: &ClusterId, offer: &ServiceOffer) -> Result<(), Refused> {
+    let service = &offer.spec.service;
+    let check = || {
+        check_namespace(owner, &offer.metadata)?;
+        check_claim(owner, &offer.spec.cluster)?;
+        if is_dns_label(&service.namespace) && is_dns_label(&service.name) {
+            return Ok(());
+        }
+        let text = |text: &str| text.chars().take(100).collect();
+        Err(Reason::BadService { namespace: text(&service.namespace), name: text(&service.name) })
+    };
+    check().map_err(|reason| refuse("ServiceOffer", &offer.metadata, reason))
+}
+
+/// Whether a slice is one of `owner`, for an offer that is there; `has_offer` knows the names of the owner's good ones.
+pub fn check_slice<'a>(
+    owner: &ClusterId,
+    slice: &'a EndpointSlice,
+    has_offer: impl FnOnce(&str) -> bool,
+) -> Result<&'a str, Refused> {
+    let label = |key| slice.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
+    let check = || {
+        check_namespace(owner, &slice.metadata)?;
+        check_claim(owner, label(SOURCE_CLUSTER_LABEL).unwrap_or_default())?;
+        label(OFFER_LABEL).filter(|offer| has_offer(offer)).ok_or(Reason::NoOffer)
+    };
+    check().map_err(|reason| refuse("EndpointSlice", &slice.metadata, reason))
+}
+
+/// The good offers of one member, and why the others are not. Beyond the limit the newest go.
+pub fn admit_offers<'a>(
+    owner: &ClusterId,
+    offers: impl IntoIterator<Item = &'a ServiceOffer>,
+    limits: &Limits,
+) -> (Vec<&'a ServiceOffer>, Vec<Refused>) {
+    let (mut good, mut refused) = (Vec::new(), Vec::new());
+    for offer in offers {
+        match check_offer(owner, offer) {
+            Ok(()) => good.push(offer),
+            Err(why) => refused.push(why),
+        }
+    }
+    good.sort_by_key(|offer| seniority(&offer.metadata));
+    if good.len() > limits.offers {
+        let given = good.len();
+        let reason = Reason::TooMany { owner: owner.clone(), what: "offers", given, limit: limits.offers };
+        refused.push(rest("ServiceOffers", owner, reason));
+        good.truncate(limits.offers);
+    }
+    (good, refused)
+}
+
+/// The slices of one offer that are within the limits; the newest go. They have been checked before.
+pub fn admit_slices<'a>(
+    owner: &ClusterId,
+    slices: impl IntoIterator<Item = &'a EndpointSlice>,
+    limits: &Limits,
+) -> (Vec<&'a EndpointSlice>, Vec<Refused>) {
+    let mut slices: Vec<&EndpointSlice> = slices.into_iter().collect();
+    slices.sort_by_key(|slice| seniority(&slice.metadata));
+    let mut refused = Vec::new();
+    let mut too_many = |what, given, limit| {
+        let reason = Reason::TooMany { owner: owner.clone(), what, given, limit };
+        refused.push(rest("EndpointSlices", owner, reason));
+    };
+    if slices.len() > limits.slices {
+        too_many("slices of one offer", slices.len(), limits.slices);
+        slices.truncate(limits.slices);
+    }
+    let size = |slice: &EndpointSlice| slice.endpoints.as_ref().map_or(0, Vec::len);
+    let mut sum = 0usize;
+    let fitting = slices.iter().take_while(|slice| {
+        sum = sum.saturating_add(size(slice));
+        sum <= limits.endpoints
+    });
+    let fitting = fitting.count();
+    if fitting < slices.len() {
+        too_many("endpoints of one offer", slices.iter().map(|slice| size(slice)).sum(), limits.endpoints);
+        slices.truncate(fitting);
+    }
+    (slices, refused)
+}
+
+/// The order in which objects came, by what the server says about them and their owner cannot change.
+fn seniority(metadata: &ObjectMeta) -> (Option<Time>, Option<String>) {
+    (metadata.creation_timestamp.clone(), metadata.name.clone())
+}
+
+fn check_namespace(owner: &ClusterId, metadata: &ObjectMeta) -> Result<(), Reason> {
+    let expected = names::hub_namespace(owner);
+    let found = metadata.namespace.clone().unwrap_or_default();
+    if found == expected {
+        return Ok(());
+    }
+    Err(Reason::Namespace { cluster: owner.clone(), expected, found })
+}
+
+fn check_claim(owner: &ClusterId, claimed: &str) -> Result<(), Reason> {
+    if claimed == owner.as_str() {
+        return Ok(());
+    }
+    Err(Reason::Cluster { claimed: claimed.chars().take(100).collect(), owner: owner.clone() })
+}
+
+fn refuse(kind: &str, metadata: &ObjectMeta, reason: Reason) -> Refused {
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    Refused { object: format!("{kind} {}/{}", part(&metadata.namespace), part(&metadata.name)), reason }
+}
+
+fn rest(kind: &str, owner: &ClusterId, reason: Reason) -> Refused {
+    Refused { object: format!("the rest of the {kind} in {}", names::hub_namespace(owner)), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::discovery::v1::Endpoint;
+    use tombolo_api::tombolo::{Dialect, MembershipSpec};
+
+    use super::*;
+    use crate::testing::{at, id, offer, with};
+
+    fn word(result: Result<(), Refused>) -> &'static str {
+        result.map_or_else(|refused| refused.reason.as_str(), |()| "good")
+    }
+
+    #[test]
+    fn namespace_and_payload_of_an_offer_must_name_its_owner() {
+        let good = offer(Dialect::Mcs, "a");
+        let mut elsewhere = good.clone();
+        elsewhere.metadata.namespace = Some("tombolo-b".into());
+        let forged = with(good.clone(), |spec| spec.cluster = "b".into());
+        let nameless = with(good.clone(), |spec| spec.service.name = "../x".into());
+        for (offer, expected) in [
+            (good, "good"),
+            (elsewhere, "ForeignNamespace"),
+            (forged, "ForgedCluster"),
+            (nameless, "BadService"),
+        ] {
+            assert_eq!(word(check_offer(&id("a"), &offer)), expected);
+        }
+    }
+
+    #[test]
+    fn a_membership_is_believed_in_the_namespace_of_its_own_cluster_only() {
+        let membership = |cluster: &str, namespace: &str| {
+            let spec = MembershipSpec { cluster: cluster.into(), ..MembershipSpec::default() };
+            let mut membership = Membership::new("self", spec);
+            membership.metadata.namespace = Some(namespace.into());
+            check_membership(&membership).map_err(|refused| refused.reason.as_str())
+        };
+        assert_eq!(membership("a", "tombolo-a"), Ok(id("a")));
+        assert_eq!(membership("b", "tombolo-a"), Err("ForeignNamespace"));
+        assert_eq!(membership("A b", "tombolo-a"), Err("BadClusterId"));
+    }
+
+    fn slice(namespace: &str, source: &str, offer: &str, name: &str, endpoints: usize) -> EndpointSlice {
+        let mut slice = EndpointSlice::default();
+        slice.metadata.namespace = Some(namespace.into());
+        slice.metadata.name = Some(name.into());
+        slice.metadata.labels =
+            Some([(SOURCE_CLUSTER_LABEL, source), (OFFER_LABEL, offer)].map(|(k, v)| (k.into(), v.into())).into());
+        slice.endpoints = Some(vec![Endpoint::default(); endpoints]);
+        slice
+    }
+
+    #[test]
+    fn a_slice_with_a_forged_source_or_without_an_offer_is_refused() {
+        for (namespace, source, offer, expected) in [
+            ("tombolo-a", "a", "echo", "good"),
+            ("tombolo-b", "a", "echo", "ForeignNamespace"),
+            ("tombolo-a", "b", "echo", "ForgedCluster"),
+            ("tombolo-a", "", "echo", "ForgedCluster"),
+            ("tombolo-a", "a", "other", "NoOffer"),
+        ] {
+            let slice = slice(namespace, source, offer, "x", 0);
+            let checked = check_slice(&id("a"), &slice, |offer| offer == "echo");
+            assert_eq!(word(checked.map(|_| ())), expected, "{namespace} {source} {offer}");
+        }
+        let bare = EndpointSlice::default();
+        assert!(check_slice(&id("a"), &bare, |_| true).is_err());
+    }
+
+    #[test]
+    fn a_refusal_says_which_object_and_why() {
+        let forged = with(offer(Dialect::Mcs, "a"), |spec| spec.cluster = "b".into());
+        let refused = check_offer(&id("a"), &forged).unwrap_err().to_string();
+        assert!(refused.starts_with("ServiceOffer tombolo-a/echo-demo-"), "{refused}");
+        let end = "is ignored: it claims to come from cluster \"b\", but it is in the namespace of cluster a";
+        assert!(refused.ends_with(end), "{refused}");
+    }
+
+    #[test]
+    fn a_flooding_member_loses_its_newest_offers_and_hears_of_it_once() {
+        let mut offers = Vec::new();
+        for (name, second) in [("new", 9), ("z-old", 1), ("b", 5), ("a", 5)] {
+            let mut offer = offer(Dialect::Mcs, "a");
+            offer.metadata.name = Some(name.into());
+            offer.metadata.creation_timestamp = Some(at(second));
+            offers.push(offer);
+        }
+        let limits = Limits { offers: 2, ..Limits::default() };
+        let (kept, refused) = admit_offers(&id("a"), &offers, &limits);
+        let kept: Vec<_> = kept.iter().map(|offer| offer.metadata.name.as_deref().unwrap()).collect();
+        assert_eq!(kept, ["z-old", "a"]);
+        let said: Vec<_> = refused.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            ["the rest of the ServiceOffers in tombolo-a is ignored: \
+                cluster a has 4 offers, more than the 2 that are allowed"]
+        );
+        assert_eq!(admit_offers(&id("a"), &offers, &Limits::default()).0.len(), 4);
+    }
+
+    #[test]
+    fn slices_and_endpoints_of_one_offer_are_limited() {
+        let slices: Vec<_> =
+            [("1", 3), ("2", 3), ("3", 3)].map(|(name, n)| slice("tombolo-a", "a", "echo", name, n)).into();
+        for (slice_limit, endpoint_limit, kept, words) in
+            [(3, 9, 3, 0), (2, 9, 2, 1), (3, 8, 2, 1), (3, 2, 0, 1), (2, 3, 1, 2), (0, 0, 0, 1)]
+        {
+            let limits = Limits { offers: 1, slices: slice_limit, endpoints: endpoint_limit };
+            let (admitted, refused) = admit_slices(&id("a"), &slices, &limits);
+            assert_eq!((admitted.len(), refused.len()), (kept, words), "{limits:?}");
+        }
+    }
+}
