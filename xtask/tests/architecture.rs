@@ -1,5 +1,7 @@
 //! ARCHITECTURE.md is the map: the crates it names exist, all that exist are named, and no edge is drawn that it forbids.
 
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -77,7 +77,8 @@ impl Declared {
         }
         let mut complaints = Vec::new();
         let mut read = |text: &String| {
-            let unreadable = |_| complaints.push(Complaint::new("spec.podCIDRs", format!("{text:?} is no CIDR")));
+            let unreadable =
+                |_| complaints.push(Complaint::new("spec.podCIDRs", format!("{text:?} is no CIDR")));
             text.parse().map_err(unreadable).ok()
         };
         let networks = cidrs.iter().filter_map(&mut read).collect();

@@ -51,9 +51,10 @@ pub fn derived_service(dialect: Dialect, service: &ServiceRef) -> String {
     format!("{DERIVED_SERVICE_PREFIX}{}", hash("derived service", &parts))
 }
 
-/// The lease that says whether a source cluster is alive, in a consumer. Ids are unique and fit, so this one is plain.
+/// The lease that says whether a source cluster is alive, in a consumer. An id is a unique DNS name
+/// already, so a label before it is enough.
 pub fn source_lease(source: &ClusterId) -> String {
-    format!("tombolo-source-{source}")
+    format!("tombolo-source.{source}")
 }
 
 /// Prefix, what can be read of the parts, and the hash: a DNS label.
@@ -116,16 +117,22 @@ mod tests {
     #[test]
     fn names_begin_with_what_people_know_them_by() {
         assert_eq!(hub_namespace(&id("east")), "tombolo-east");
-        assert_eq!(source_lease(&id("east.prod")), "tombolo-source-east.prod");
+        assert_eq!(source_lease(&id("east.prod")), "tombolo-source.east.prod");
         assert!(offer(Dialect::Kep, &service("demo", "echo")).starts_with("echo-demo-"));
-        assert!(imported_slice(&service("demo", "echo"), &id("east"), "echo-x1").starts_with("imported-echo-east-"));
+        assert!(
+            imported_slice(&service("demo", "echo"), &id("east"), "echo-x1")
+                .starts_with("imported-echo-east-")
+        );
         assert!(hub_slice(Dialect::Kep, &service("demo", "echo"), "echo-x1").starts_with("echo-x1-"));
         assert!(derived_service(Dialect::Kep, &service("demo", "echo")).starts_with("derived-"));
     }
 
     #[test]
     fn a_name_stays_the_same_from_release_to_release() {
-        assert_eq!(derived_service(Dialect::Mcs, &service("demo", "echo")), "derived-GOLDEN");
+        assert_eq!(
+            derived_service(Dialect::Mcs, &service("demo", "echo")),
+            "derived-57djkriruso1ogrl1jeaahud"
+        );
     }
 
     #[test]

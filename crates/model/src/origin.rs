@@ -73,7 +73,8 @@ pub struct Refused {
 /// The cluster a membership speaks for.
 pub fn check_membership(membership: &Membership) -> Result<ClusterId, Refused> {
     let refused = |reason| refuse("Membership", &membership.metadata, reason);
-    let cluster: ClusterId = membership.spec.cluster.parse().map_err(|bad| refused(Reason::BadClusterId(bad)))?;
+    let cluster: ClusterId =
+        membership.spec.cluster.parse().map_err(|bad| refused(Reason::BadClusterId(bad)))?;
     check_namespace(&cluster, &membership.metadata).map_err(refused)?;
     Ok(cluster)
 }
@@ -238,8 +239,9 @@ mod tests {
         let mut slice = EndpointSlice::default();
         slice.metadata.namespace = Some(namespace.into());
         slice.metadata.name = Some(name.into());
-        slice.metadata.labels =
-            Some([(SOURCE_CLUSTER_LABEL, source), (OFFER_LABEL, offer)].map(|(k, v)| (k.into(), v.into())).into());
+        slice.metadata.labels = Some(
+            [(SOURCE_CLUSTER_LABEL, source), (OFFER_LABEL, offer)].map(|(k, v)| (k.into(), v.into())).into(),
+        );
         slice.endpoints = Some(vec![Endpoint::default(); endpoints]);
         slice
     }

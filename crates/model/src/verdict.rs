@@ -80,7 +80,10 @@ impl Verdict {
             format!("{} in {} of {} clusters", conflict.what, conflict.disagreeing.len(), self.exports)
         };
         let all = listing(self.conflicts.iter().map(differ), ", ");
-        format!("the export of cluster {winner} is the oldest and decides; different: {all}; {}", self.own_part(winner))
+        format!(
+            "the export of cluster {winner} is the oldest and decides; different: {all}; {}",
+            self.own_part(winner)
+        )
     }
 
     fn own_part(&self, winner: &ClusterId) -> String {
@@ -149,7 +152,9 @@ mod tests {
             different: ports in 1 of 3 clusters, sessionAffinity in 2 of 3 clusters; ";
         assert_eq!(
             b.message(),
-            format!("{common}this cluster differs in ports, sessionAffinity, and not part of the service: http 8080/TCP")
+            format!(
+                "{common}this cluster differs in ports, sessionAffinity, and not part of the service: http 8080/TCP"
+            )
         );
         let a = verdict("a", Some("a"), &conflicts);
         assert_eq!(a.message(), format!("{common}this cluster's export is the one that decides"));

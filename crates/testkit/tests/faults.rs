@@ -1,5 +1,7 @@
 //! Every fault happens when it is asked for, to the client it is asked for, and repeats with its seed.
 
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
 use std::time::Duration;
 
 use futures_util::StreamExt as _;

@@ -120,6 +120,10 @@ impl Attributes {
     }
 }
 
+fn acting_as(resource: &str, namespace: &str, name: &str) -> Attributes {
+    Attributes::resource("impersonate", "", resource, "", namespace, name)
+}
+
 /// Who is known, and whether roles are evaluated.
 #[derive(Debug)]
 pub(crate) struct Auth {
@@ -157,6 +161,34 @@ impl Auth {
             uid: claims.uid.clone(),
             ..User::service_account(&claims.namespace, &claims.name)
         })
+    }
+
+    /// The user a request asks to be treated as, if its sender may do that.
+    pub(crate) fn impersonated(&self, core: &Core, user: User, headers: &HeaderMap) -> Result<User, Status> {
+        let named = |header: &str| -> Vec<String> {
+            headers
+                .get_all(header)
+                .iter()
+                .filter_map(|value| value.to_str().ok())
+                .map(str::to_owned)
+                .collect()
+        };
+        let (names, mut groups) = (named("impersonate-user"), named("impersonate-group"));
+        let Some(name) = names.into_iter().next() else {
+            return if groups.is_empty() {
+                Ok(user)
+            } else {
+                Err(Status::bad_request("requested groups without impersonating a user"))
+            };
+        };
+        self.authorize(core, &user, &acting_as("users", "", &name))?;
+        for group in &groups {
+            self.authorize(core, &user, &acting_as("groups", "", group))?;
+        }
+        let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+        let own = account.map(|(namespace, account)| User::service_account(namespace, account).groups);
+        groups.extend(own.unwrap_or_else(|| vec!["system:authenticated".to_owned()]));
+        Ok(User { name, uid: String::new(), groups })
     }
 
     pub(crate) fn sign(&self, claims: &Claims) -> Result<String, Status> {

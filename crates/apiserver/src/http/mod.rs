@@ -75,6 +75,7 @@ where
         Some(user) => user.clone(),
         None => core.auth.identify(core, &parts.headers)?,
     };
+    let user = core.auth.impersonated(core, user, &parts.headers)?;
     authorize(core, &user, &parts.method, parts.uri.path(), &route, &query)?;
     let body = read(body).await?;
     let asked = Asked { core, user, method: parts.method, query, headers: &parts.headers, body };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tombolo_runtime::stamp;
 
@@ -11,7 +11,7 @@ use crate::core::ClusterWriter;
 use crate::invalid::FieldError;
 use crate::object;
 use crate::rules::namespace;
-use crate::status::Status;
+use crate::status::{Status, Subject};
 use crate::store::{Key, Stored};
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -66,11 +66,9 @@ impl DeleteOptions {
                 }
             },
         };
+        // A negative grace period means the shortest one there is.
         let grace_seconds = value.get("gracePeriodSeconds").and_then(Value::as_i64);
-        if grace_seconds.is_some_and(|seconds| seconds < 0) {
-            let detail = "must be greater than or equal to 0";
-            return refuse(FieldError::invalid("gracePeriodSeconds", grace_seconds, detail));
-        }
+        let grace_seconds = grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let precondition = |field| object::text(value, &["preconditions", field]).map(str::to_owned);
         Ok(Self {
             propagation,
@@ -147,16 +145,21 @@ fn finish(call: &Call<'_>, writer: &mut ClusterWriter<'_>, key: &Key, value: Val
 }
 
 fn check_preconditions(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> Result<(), Status> {
-    let subject = call.resource.subject(object::name(old));
+    // The real server names the kind here, where it names the resource everywhere else.
+    let subject = Subject { plural: &call.resource.kind, ..call.resource.subject(object::name(old)) };
     let had = object::uid(old);
     if let Some(asked) = options.uid.as_deref().filter(|asked| *asked != had) {
-        let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {had}");
+        let why = format!(
+            "the UID in the precondition ({asked}) does not match the UID in record ({had}). The object might have been \
+             deleted and then recreated"
+        );
         return Err(Status::conflict(subject, &why));
     }
     let had = object::meta_text(old, "resourceVersion");
     if let Some(asked) = options.version.as_deref().filter(|asked| *asked != had) {
         let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {asked}, ResourceVersion in object meta: {had}"
+            "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({had}). The \
+             object might have been modified"
         );
         return Err(Status::conflict(subject, &why));
     }
@@ -211,7 +214,13 @@ fn mark(call: &Call<'_>, value: &mut Value, grace: i64) {
     }
     let first = !object::is_terminating(value);
     let now = call.core.now();
-    let when = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+    // The grace period counts from the first request; one that is over already is as short as it can be.
+    let since = object::text(value, &["metadata", "deletionTimestamp"])
+        .and_then(|when| when.parse::<Timestamp>().ok())
+        .and_then(|when| when.checked_sub(SignedDuration::from_secs(running.unwrap_or(0))).ok());
+    let when = since.unwrap_or(now).checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+    let grace = if when < now { grace.min(1) } else { grace };
+    let when = when.max(now);
     let generation = object::meta(value, "generation").and_then(Value::as_i64).unwrap_or(0);
     let metadata = object::metadata(value);
     metadata.insert("deletionTimestamp".into(), stamp(when).into());

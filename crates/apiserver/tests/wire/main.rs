@@ -3,6 +3,8 @@
 //! What a real API server answers is the specification here, down to the reason, the causes and the message. Everything
 //! goes through the service that also stands behind TLS; nothing looks inside.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics, also in what it calls")]
+
 mod access;
 mod bad_input;
 mod client;

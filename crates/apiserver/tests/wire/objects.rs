@@ -148,13 +148,9 @@ async fn an_update_for_another_object_of_that_name_is_a_conflict() {
     let why = format!(
         "Precondition failed: UID in precondition: 11111111-2222-3333-4444-555555555555, UID in object meta: {had}"
     );
-    let message = format!(
-        "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: {why}"
-    );
-    let short = format!("Operation cannot be fulfilled on configmaps \"a\": {why}");
-    let reply = wire.put(&format!("{CONFIG_MAPS}/a"), &object).await;
-    assert_eq!((reply.code, &reply.json["reason"]), (409, &json!("Conflict")));
-    assert!([message, short].contains(&reply.message().to_owned()), "{}", reply.message());
+    // A real server puts the words of its storage, with the key, before this.
+    let message = format!("Operation cannot be fulfilled on configmaps \"a\": {why}");
+    wire.put(&format!("{CONFIG_MAPS}/a"), &object).await.refuses(409, "Conflict", &message);
     let odd = json!({"metadata": {"resourceVersion": "x"}});
     let reply = wire.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &odd).await;
     assert_eq!((reply.code, reply.causes()), (422, vec![("metadata.resourceVersion", "FieldValueInvalid")]));

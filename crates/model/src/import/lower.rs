@@ -127,7 +127,8 @@ pub fn read_ports(spec: &mcs::ServiceImportSpec) -> (Vec<ServicePort>, Vec<Compl
         let protocol = match port.protocol.as_deref() {
             None | Some("") => Protocol::Tcp,
             Some(word) => {
-                let ignored = |error| complaints.push(Complaint::new("spec.ports", format!("{error}; it is ignored")));
+                let ignored =
+                    |error| complaints.push(Complaint::new("spec.ports", format!("{error}; it is ignored")));
                 word.parse().map_err(ignored).ok()?
             }
         };

@@ -52,7 +52,9 @@ impl Import {
             name: Some(name),
             namespace: Some(self.service.namespace.clone()),
             labels: Some(self.derived_labels()),
-            annotations: self.prefer_annotation().map(|prefer| [(PREFER_ANNOTATION.to_owned(), prefer)].into()),
+            annotations: self
+                .prefer_annotation()
+                .map(|prefer| [(PREFER_ANNOTATION.to_owned(), prefer)].into()),
             owner_references: owner.map(|owner| vec![owner]),
             ..ObjectMeta::default()
         };
@@ -71,7 +73,9 @@ impl Import {
             type_: Some("ClusterIP".to_owned()),
             ports: Some(self.ports.iter().map(declare).collect()),
             ip_families: Some(families.iter().map(|family| family.to_string()).collect()),
-            ip_family_policy: Some(if families.len() > 1 { "PreferDualStack" } else { "SingleStack" }.to_owned()),
+            ip_family_policy: Some(
+                if families.len() > 1 { "PreferDualStack" } else { "SingleStack" }.to_owned(),
+            ),
             session_affinity: Some(self.session_affinity.to_string()),
             session_affinity_config: match self.session_affinity {
                 SessionAffinity::ClientIp => self.session_affinity_config.clone(),

@@ -82,16 +82,16 @@ fn affinity_conflicts(exports: &[Ranked]) -> Vec<Conflict> {
     if oldest.type_ == OfferType::Headless {
         return Vec::new();
     }
-    let affinity =
-        differing(exports, Reason::SessionAffinityConflict, "sessionAffinity", |offer| offer.session_affinity);
+    let affinity = differing(exports, Reason::SessionAffinityConflict, "sessionAffinity", |offer| {
+        offer.session_affinity
+    });
     let timeout = |offer: &ServiceOfferSpec| match offer.session_affinity {
         SessionAffinity::ClientIp if oldest.session_affinity == SessionAffinity::ClientIp => {
             offer.session_affinity_config.clone()
         }
         _ => oldest.session_affinity_config.clone(),
     };
-    let config =
-        differing(exports, Reason::SessionAffinityConfigConflict, "sessionAffinityConfig", timeout);
+    let config = differing(exports, Reason::SessionAffinityConfigConflict, "sessionAffinityConfig", timeout);
     affinity.into_iter().chain(config).collect()
 }
 

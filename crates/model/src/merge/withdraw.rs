@@ -42,9 +42,9 @@ fn superset(exports: &[Ranked]) -> Vec<ServicePort> {
 
 /// The families every export has, in the order of the oldest one.
 fn common_families(exports: &[Ranked]) -> Vec<IpFamily> {
-    let (oldest, younger) = exports.split_first().map_or((&[][..], exports), |(oldest, younger)| {
-        (&oldest.offer.ip_families[..], younger)
-    });
+    let (oldest, younger) = exports
+        .split_first()
+        .map_or((&[][..], exports), |(oldest, younger)| (&oldest.offer.ip_families[..], younger));
     let everywhere =
         |family: &&IpFamily| younger.iter().all(|export| export.offer.ip_families.contains(family));
     oldest.iter().filter(everywhere).copied().collect()
@@ -63,7 +63,9 @@ fn port_conflict(exports: &[Ranked]) -> Option<Conflict> {
     let numbers = by_number.iter().filter(|(_, sides)| sides.len() > 1);
     let mut found: Vec<(String, BTreeSet<ClusterId>)> = Vec::new();
     found.extend(names.map(|(name, sides)| (format!("port {name} is {}", say(sides)), clusters(sides))));
-    found.extend(numbers.map(|(number, sides)| (format!("port {number} is named {}", say(sides)), clusters(sides))));
+    found.extend(
+        numbers.map(|(number, sides)| (format!("port {number} is named {}", say(sides)), clusters(sides))),
+    );
     found.extend(unnamed_beside_others(exports));
     conflict(ConflictReason::PortConflict, found)
 }

@@ -130,7 +130,10 @@ fn clean_topology_keys(keys: Vec<String>, complaints: &mut Vec<Complaint>) -> Ve
 fn is_word(text: &str, complaints: &mut Vec<Complaint>) -> bool {
     let fits = text.len() <= LABEL_LIMIT && is_qualified_name(text);
     if !fits {
-        complaints.push(Complaint::new("spec.trafficDistribution", "no word that a Service may have; it is ignored"));
+        complaints.push(Complaint::new(
+            "spec.trafficDistribution",
+            "no word that a Service may have; it is ignored",
+        ));
     }
     fits
 }
@@ -164,7 +167,8 @@ fn keep_first(map: &mut BTreeMap<String, String>, limit: usize) {
 
 fn complain_about_missing(field: &str, given: usize, kept: usize, complaints: &mut Vec<Complaint>) {
     if kept < given {
-        let problem = format!("{} of {given} left out: no key or value that an API server takes", given - kept);
+        let problem =
+            format!("{} of {given} left out: no key or value that an API server takes", given - kept);
         complaints.push(Complaint::new(field, problem));
     }
 }

@@ -45,7 +45,7 @@ impl From<&kep::ServiceExport> for Export {
 
 impl From<&mcs::ServiceExport> for Export {
     fn from(export: &mcs::ServiceExport) -> Self {
-        let spec = export.spec.clone().unwrap_or_default();
+        let spec = export.spec.spec.clone().unwrap_or_default();
         Export {
             labels: spec.exported_labels,
             annotations: spec.exported_annotations,

@@ -17,7 +17,8 @@ use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::service::{
-    IpFamily, LAST_CHANGE_TRIGGER_TIME_ANNOTATION, MANAGED_BY_LABEL as SLICE_MANAGED_BY_LABEL, SERVICE_NAME_LABEL,
+    IpFamily, LAST_CHANGE_TRIGGER_TIME_ANNOTATION, MANAGED_BY_LABEL as SLICE_MANAGED_BY_LABEL,
+    SERVICE_NAME_LABEL,
 };
 use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL, SLICE_MANAGER, ServiceRef};
 
@@ -101,7 +102,8 @@ pub fn publish(publication: &Publication<'_>, source: &EndpointSlice) -> Selecte
 pub fn import(consumption: &Consumption<'_>, published: &EndpointSlice) -> Selected {
     let Consumption { import, source, consumer, declared, owner } = *consumption;
     let Some(part) = import.contribution(source) else { return Selected::default() };
-    let has_family = |family: &IpFamily| import.ip_families.contains(family) && part.ip_families.contains(family);
+    let has_family =
+        |family: &IpFamily| import.ip_families.contains(family) && part.ip_families.contains(family);
     let Some(family) = family(published).filter(has_family) else { return Selected::default() };
 
     let (mut endpoints, dropped) = selection::endpoints(published, family, declared, source == consumer);

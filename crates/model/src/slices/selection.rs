@@ -76,5 +76,9 @@ pub(super) fn ports(slice: &EndpointSlice) -> Vec<EndpointPort> {
             && port.app_protocol.as_deref().is_none_or(is_qualified_name)
     };
     let ports = slice.ports.iter().flatten().filter(valid);
-    ports.filter(|port| names.insert(port.name.clone().unwrap_or_default())).take(MAX_PORTS).cloned().collect()
+    ports
+        .filter(|port| names.insert(port.name.clone().unwrap_or_default()))
+        .take(MAX_PORTS)
+        .cloned()
+        .collect()
 }

@@ -1,0 +1,106 @@
+//! The two editions of the API at the agent's edge: which kinds they have. Everything else is in the model's policy.
+
+use std::fmt::Debug;
+use std::net::IpAddr;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tombolo_api::condition::Stored;
+use tombolo_api::{kep, mcs};
+use tombolo_model::offer::Export;
+use tombolo_model::{Import, Policy};
+
+/// A kind that the agent reads and writes.
+pub(crate) trait Kind:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// One edition of the Multi-Cluster Services API.
+pub(crate) trait Edition: Send + Sync + 'static {
+    const POLICY: &'static Policy;
+    type Export: Kind;
+    type Condition: Stored + Serialize + Send;
+    type Import: Kind;
+
+    fn export(export: &Self::Export) -> Export;
+    fn conditions(export: &Self::Export) -> Vec<Self::Condition>;
+    fn import(import: &Import, vips: &[IpAddr]) -> Self::Import;
+    /// The status of an import, where the edition has one.
+    fn import_status(import: &Self::Import) -> Option<Value>;
+}
+
+/// KEP-1645, first edition.
+pub(crate) struct Kep;
+
+impl Edition for Kep {
+    const POLICY: &'static Policy = &Policy::KEP;
+    type Export = kep::ServiceExport;
+    type Condition = kep::ServiceExportCondition;
+    type Import = kep::ImportedService;
+
+    fn export(export: &Self::Export) -> Export {
+        export.into()
+    }
+
+    fn conditions(export: &Self::Export) -> Vec<Self::Condition> {
+        export.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
+    }
+
+    fn import(import: &Import, vips: &[IpAddr]) -> Self::Import {
+        import.kep_import(vips)
+    }
+
+    fn import_status(_: &Self::Import) -> Option<Value> {
+        None
+    }
+}
+
+/// Today's MCS API.
+pub(crate) struct Mcs;
+
+impl Edition for Mcs {
+    const POLICY: &'static Policy = &Policy::MCS;
+    type Export = mcs::ServiceExport;
+    type Condition = Condition;
+    type Import = mcs::ServiceImport;
+
+    fn export(export: &Self::Export) -> Export {
+        export.into()
+    }
+
+    fn conditions(export: &Self::Export) -> Vec<Self::Condition> {
+        export.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
+    }
+
+    fn import(import: &Import, vips: &[IpAddr]) -> Self::Import {
+        import.mcs_import(vips)
+    }
+
+    fn import_status(import: &Self::Import) -> Option<Value> {
+        serde_json::to_value(import.status.as_ref()?).ok()
+    }
+}

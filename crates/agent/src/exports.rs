@@ -1,0 +1,270 @@
+//! Offering what the cluster exports, and saying on each export what became of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::{Api, Error, Resource, ResourceExt};
+use serde_json::json;
+use tombolo_api::condition;
+use tombolo_api::tombolo::{
+    EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL, ServiceOffer, ServiceOfferSpec, ServiceRef,
+};
+use tombolo_model::acknowledge::{Acknowledgement, Member, Versions, acknowledge};
+use tombolo_model::address::Declared;
+use tombolo_model::conditions::{Address, ExportState, of_export};
+use tombolo_model::offer::{Refusal, offer};
+use tombolo_model::slices::{self, Publication};
+use tombolo_model::{Merged, merge, names};
+use tombolo_runtime::{Controller, Key, Next, Queue};
+
+use crate::edition::Edition;
+use crate::shared::{EditionViews, Shared};
+use crate::write::{Extent, MANAGER as WRITER, delete, put};
+
+/// The controller of one edition's exports.
+pub(crate) struct Exports<E: Edition> {
+    shared: Arc<Shared>,
+    views: Arc<EditionViews<E>>,
+    queue: Arc<Queue<Key>>,
+}
+
+impl<E: Edition> Exports<E> {
+    pub(crate) fn new(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>) -> Self {
+        let queue = Arc::new(Queue::new());
+        listen::<E>(shared, views, &queue);
+        Self { shared: shared.clone(), views: views.clone(), queue }
+    }
+}
+
+/// Every change that may change an offer or what is said about it puts the export into the queue.
+fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue: &Arc<Queue<Key>>) {
+    let add = queue.clone();
+    views.exports.listen(move |export| add.add(Key::of(export)));
+    // Services and slices change often, and most are not exported.
+    let (add, exports) = (queue.clone(), views.exports.clone());
+    let add_exported = Arc::new(move |key: Key| {
+        if exports.get(&key).is_some() {
+            add.add(key);
+        }
+    });
+    let add = add_exported.clone();
+    shared.services.listen(move |service| add(Key::of(service)));
+    let add = add_exported.clone();
+    shared.slices.listen(move |slice| {
+        if let Some(service) = slice.labels().get(tombolo_api::service::SERVICE_NAME_LABEL) {
+            add(Key::new(slice.namespace().unwrap_or_default(), service.clone()));
+        }
+    });
+    let (add, own) = (queue.clone(), names::hub_namespace(&shared.config.cluster));
+    shared.offers.listen(move |offer| {
+        if offer.spec.dialect == E::POLICY.dialect {
+            let key = Key::new(offer.spec.service.namespace.clone(), offer.spec.service.name.clone());
+            // An offer of ours without an export is to be withdrawn; others concern us only if we export, too.
+            if offer.namespace().as_deref() == Some(&own) { add.add(key) } else { add_exported(key) }
+        }
+    });
+    let (add, exports) = (queue.clone(), views.exports.clone());
+    shared.memberships.listen(move |_| exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
+}
+
+impl<E: Edition> Controller for Exports<E> {
+    type Item = Key;
+
+    const NAME: &'static str = "exports";
+
+    fn queue(&self) -> &Queue<Key> {
+        &self.queue
+    }
+
+    async fn reconcile(&self, item: &Key) -> Result<Next, Error> {
+        let service = ServiceRef { namespace: item.namespace.clone(), name: item.name.clone() };
+        match self.views.exports.get(item) {
+            Some(export) if export.meta().deletion_timestamp.is_none() => self.publish(&service, &export).await?,
+            Some(export) => {
+                self.withdraw(&service).await?;
+                self.set_finalizer(&export, false).await?;
+            }
+            None => self.withdraw(&service).await?,
+        }
+        Ok(Next::Rest)
+    }
+}
+
+impl<E: Edition> Exports<E> {
+    async fn publish(&self, service: &ServiceRef, export: &E::Export) -> Result<(), Error> {
+        self.set_finalizer(export, true).await?;
+        let found = self.shared.services.get(&Key::new(service.namespace.clone(), service.name.clone()));
+        match offer(&self.shared.config.cluster, &E::export(export), found.as_deref(), None) {
+            Ok(offer) => {
+                let stored = self.put_offer(service, offer.spec).await?;
+                let versions = self.put_slices(service, &stored).await?;
+                self.tell(service, export, None, versions).await
+            }
+            Err(refusal) => {
+                self.withdraw(service).await?;
+                self.tell(service, export, Some(&refusal), Versions::default()).await
+            }
+        }
+    }
+
+    fn namespace(&self) -> String {
+        names::hub_namespace(&self.shared.config.cluster)
+    }
+
+    fn own_offer(&self, service: &ServiceRef) -> Option<Arc<ServiceOffer>> {
+        let name = names::offer(E::POLICY.dialect, service);
+        self.shared.offers.get(&Key::new(self.namespace(), name))
+    }
+
+    fn own_slices(&self, service: &ServiceRef) -> BTreeMap<String, Arc<EndpointSlice>> {
+        let offer = names::offer(E::POLICY.dialect, service);
+        let all = self.shared.hub_slices.within(&self.namespace()).into_iter();
+        let ours = all.filter(|slice| slice.labels().get(OFFER_LABEL) == Some(&offer));
+        ours.map(|slice| (slice.name_any(), slice)).collect()
+    }
+
+    async fn put_offer(&self, service: &ServiceRef, spec: ServiceOfferSpec) -> Result<ServiceOffer, Error> {
+        let api: Api<ServiceOffer> = Api::namespaced(self.shared.hub.clone(), &self.namespace());
+        let mut desired = ServiceOffer::new(&names::offer(E::POLICY.dialect, service), spec);
+        desired.metadata.labels = Some([(MANAGED_BY_LABEL.to_owned(), MANAGER.to_owned())].into());
+        let current = self.own_offer(service);
+        let written = put(&api, current.as_deref(), &desired, Extent::Whole).await?;
+        Ok(written.or_else(|| current.as_deref().cloned()).unwrap_or(desired))
+    }
+
+    /// Makes the slices at the hub those of the Service. Returns the versions that members have to pass.
+    async fn put_slices(&self, service: &ServiceRef, offer: &ServiceOffer) -> Result<Versions, Error> {
+        let api: Api<EndpointSlice> = Api::namespaced(self.shared.hub.clone(), &self.namespace());
+        let declared = Declared::read(&self.shared.config.pod_cidrs).0;
+        let owner = owner(offer);
+        let publication = Publication {
+            cluster: &self.shared.config.cluster,
+            dialect: E::POLICY.dialect,
+            service,
+            declared: &declared,
+            owner: owner.as_ref(),
+        };
+        let held = self.own_slices(service);
+        let mut versions = Versions { offer: offer.resource_version(), slices: None };
+        let mut wanted = Vec::new();
+        for source in self.shared.slices.within(&service.namespace) {
+            if !slices::is_source(&source, service) {
+                continue;
+            }
+            let Some(slice) = slices::publish(&publication, &source).slice else { continue };
+            let current = held.get(&slice.name_any());
+            let written = put(&api, current.map(|slice| &**slice), &slice, Extent::Whole).await?;
+            let version = written.as_ref().or(current.map(|slice| &**slice)).and_then(ResourceExt::resource_version);
+            versions.include_slice(version.as_deref());
+            wanted.push(slice.name_any());
+        }
+        for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains(name)) {
+            delete(&api, &**stale).await?;
+        }
+        Ok(versions)
+    }
+
+    /// Takes back the offer and its slices. Other members see the offer go first, and with it the service.
+    async fn withdraw(&self, service: &ServiceRef) -> Result<(), Error> {
+        if let Some(offer) = self.own_offer(service) {
+            delete(&Api::namespaced(self.shared.hub.clone(), &self.namespace()), &*offer).await?;
+        }
+        for slice in self.own_slices(service).values() {
+            delete(&Api::namespaced(self.shared.hub.clone(), &self.namespace()), &**slice).await?;
+        }
+        Ok(())
+    }
+
+    async fn set_finalizer(&self, export: &E::Export, wanted: bool) -> Result<(), Error> {
+        let mut finalizers = export.finalizers().to_vec();
+        if finalizers.iter().any(|name| name == EXPORT_FINALIZER) == wanted {
+            return Ok(());
+        }
+        finalizers.retain(|name| name != EXPORT_FINALIZER);
+        if wanted {
+            finalizers.push(EXPORT_FINALIZER.to_owned());
+        }
+        let metadata = json!({"finalizers": finalizers, "resourceVersion": export.resource_version()});
+        self.patch(export, &json!({"metadata": metadata}), false).await
+    }
+
+    /// Puts what became of the export into its conditions.
+    async fn tell(
+        &self,
+        service: &ServiceRef,
+        export: &E::Export,
+        refusal: Option<&Refusal>,
+        versions: Versions,
+    ) -> Result<(), Error> {
+        let offers = self.shared.offers_of(E::POLICY.dialect, service);
+        let merged = merge(E::POLICY, service, offers.iter().map(|offer| &**offer));
+        let seen = self.acknowledgement(service, &versions);
+        let state = ExportState {
+            refusal,
+            address: self.address(service, &merged),
+            verdict: merged.verdicts.get(&self.shared.config.cluster),
+            acknowledgement: versions.offer.is_some().then_some(&seen),
+            generation: export.meta().generation,
+        };
+        let now = Time(self.shared.config.clock.now());
+        let mut conditions = E::conditions(export);
+        let desired = of_export(E::POLICY.dialect, &state);
+        let changed = desired.into_iter().fold(false, |changed, condition| {
+            condition::set(&mut conditions, condition, now.clone()) || changed
+        });
+        if !changed {
+            return Ok(());
+        }
+        self.patch(export, &json!({"status": {"conditions": conditions}}), true).await
+    }
+
+    async fn patch(&self, export: &E::Export, body: &serde_json::Value, status: bool) -> Result<(), Error> {
+        let namespace = export.namespace().unwrap_or_default();
+        let api: Api<E::Export> = Api::namespaced(self.shared.member.clone(), &namespace);
+        let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
+        let (name, patch) = (export.name_any(), Patch::Merge(body));
+        match status {
+            true => api.patch_status(&name, &params, &patch).await.map(|_| ()),
+            false => api.patch(&name, &params, &patch).await.map(|_| ()),
+        }
+    }
+
+    fn acknowledgement(&self, service: &ServiceRef, versions: &Versions) -> Acknowledgement {
+        let members = self.shared.members();
+        let told = members.iter().map(|(cluster, membership)| Member {
+            cluster,
+            live: !self.shared.is_dead(cluster),
+            status: membership.status.as_ref(),
+        });
+        acknowledge(versions, E::POLICY.dialect, service, told)
+    }
+
+    /// Whether the service has its address in this cluster.
+    fn address(&self, service: &ServiceRef, merged: &Merged) -> Address {
+        let Some(import) = &merged.import else { return Address::Settled };
+        let Some(name) = import.derived_service_name() else { return Address::Settled };
+        if let Err(why) = import.derived_service(&self.shared.config.ip_families, None) {
+            return Address::Failed(why.to_string());
+        }
+        match self.shared.services.get(&Key::new(service.namespace.clone(), name)) {
+            Some(_) => Address::Settled,
+            None => Address::Pending,
+        }
+    }
+}
+
+/// What ties slices at the hub to their offer.
+fn owner(offer: &ServiceOffer) -> Option<OwnerReference> {
+    let ObjectMeta { uid: Some(uid), name: Some(name), .. } = offer.metadata.clone() else { return None };
+    Some(OwnerReference {
+        api_version: ServiceOffer::api_version(&()).into_owned(),
+        kind: ServiceOffer::kind(&()).into_owned(),
+        name,
+        uid,
+        controller: None,
+        block_owner_deletion: None,
+    })
+}

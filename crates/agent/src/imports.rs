@@ -1,0 +1,282 @@
+//! Bringing in what the clusters offer: the import, the Service that holds its address, the slices.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Patch, PostParams};
+use kube::{Api, Error, ResourceExt};
+use serde_json::json;
+use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
+use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, ServiceRef};
+use tombolo_model::liveness;
+use tombolo_model::slices::{self, Consumption};
+use tombolo_model::{ClusterId, Import, merge, names};
+use tombolo_runtime::{Controller, Key, Next, Queue};
+
+use crate::edition::Edition;
+use crate::shared::{EditionViews, Shared};
+use crate::write::{Extent, apply_params, delete, put};
+
+/// The controller of one edition's imports.
+pub(crate) struct Imports<E: Edition> {
+    shared: Arc<Shared>,
+    views: Arc<EditionViews<E>>,
+    queue: Arc<Queue<Key>>,
+}
+
+impl<E: Edition> Imports<E> {
+    pub(crate) fn new(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>) -> Self {
+        let queue = Arc::new(Queue::new());
+        listen::<E>(shared, views, &queue);
+        Self { shared: shared.clone(), views: views.clone(), queue }
+    }
+}
+
+/// Every change that may change an import puts it into the queue.
+fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue: &Arc<Queue<Key>>) {
+    let add = queue.clone();
+    let progress = shared.clone();
+    shared.offers.listen(move |offer| {
+        if offer.spec.dialect == E::POLICY.dialect {
+            let key = key(&offer.spec.service);
+            progress.progress.saw_offer::<E>(&key, offer.resource_version().as_deref());
+            add.add(key);
+        }
+    });
+    let add = queue.clone();
+    let offers = shared.clone();
+    shared.hub_slices.listen(move |slice| {
+        let label = |name: &str| slice.labels().get(name).cloned().unwrap_or_default();
+        let place = Key::new(slice.namespace().unwrap_or_default(), label(tombolo_api::tombolo::OFFER_LABEL));
+        if let Some(offer) = offers.offers.get(&place).filter(|offer| offer.spec.dialect == E::POLICY.dialect) {
+            let key = key(&offer.spec.service);
+            offers.progress.saw_slice::<E>(&key, slice.resource_version().as_deref());
+            add.add(key);
+        }
+    });
+    let add = queue.clone();
+    views.imports.listen(move |import| add.add(Key::of(import)));
+    let add = queue.clone();
+    shared.slices.listen(move |slice| {
+        if let Some(name) = slice.labels().get(E::POLICY.import_label) {
+            add.add(Key::new(slice.namespace().unwrap_or_default(), name.clone()));
+        }
+    });
+    let add = queue.clone();
+    shared.services.listen(move |service| {
+        if let Some(name) = service.labels().get(E::POLICY.import_label) {
+            add.add(Key::new(service.namespace().unwrap_or_default(), name.clone()));
+        }
+    });
+    let (add, offers) = (queue.clone(), shared.clone());
+    shared.namespaces.listen(move |namespace| {
+        let name = namespace.name_any();
+        let all = offers.offers.all().into_iter();
+        all.filter(|offer| offer.spec.dialect == E::POLICY.dialect && offer.spec.service.namespace == name)
+            .for_each(|offer| add.add(key(&offer.spec.service)));
+    });
+    let (add, offers) = (queue.clone(), shared.clone());
+    let known_dead = Mutex::new(BTreeSet::new());
+    shared.source_leases.listen(move |lease| {
+        // A lease is renewed all the time; only death and return matter here.
+        let Some(cluster) = lease.labels().get(SOURCE_CLUSTER_LABEL).and_then(|label| label.parse().ok()) else { return };
+        let dead = lease.spec.as_ref().is_some_and(liveness::is_released);
+        let mut known = known_dead.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = if dead { known.insert(cluster.clone()) } else { known.remove(&cluster) };
+        drop(known);
+        if changed {
+            services_of::<E>(&offers, &cluster).into_iter().for_each(|key| add.add(key));
+        }
+    });
+    let (add, offers) = (queue.clone(), shared.clone());
+    shared.memberships.listen(move |membership| {
+        let namespace = membership.namespace().unwrap_or_default();
+        let all = offers.offers.within(&namespace).into_iter();
+        all.filter(|offer| offer.spec.dialect == E::POLICY.dialect)
+            .for_each(|offer| add.add(key(&offer.spec.service)));
+    });
+}
+
+fn key(service: &ServiceRef) -> Key {
+    Key::new(service.namespace.clone(), service.name.clone())
+}
+
+fn is_ours<K: ResourceExt>(object: &K) -> bool {
+    object.labels().get(MANAGED_BY_LABEL).is_some_and(|manager| manager == MANAGER)
+}
+
+impl<E: Edition> Controller for Imports<E> {
+    type Item = Key;
+
+    const NAME: &'static str = "imports";
+
+    fn queue(&self) -> &Queue<Key> {
+        &self.queue
+    }
+
+    async fn reconcile(&self, item: &Key) -> Result<Next, Error> {
+        let work = self.shared.progress.begin::<E>(item);
+        let service = ServiceRef { namespace: item.namespace.clone(), name: item.name.clone() };
+        let offers = self.shared.offers_of(E::POLICY.dialect, &service);
+        let merged = merge(E::POLICY, &service, offers.iter().map(|offer| &**offer));
+        let outcome = match &merged.import {
+            Some(import) => self.bring_in(item, import).await,
+            None => self.take_out(item, &service).await,
+        };
+        work.end(outcome)
+    }
+}
+
+impl<E: Edition> Imports<E> {
+    async fn bring_in(&self, item: &Key, import: &Import) -> Result<Next, Error> {
+        if !self.has_namespace(&item.namespace).await? {
+            tracing::debug!(service = %item, "not imported: there is no such namespace");
+            return Ok(Next::Rest);
+        }
+        let current = self.views.imports.get(item);
+        if current.as_ref().is_some_and(|current| !is_ours(&**current)) {
+            tracing::warn!(import = %item, "an import of this name is not ours and left alone");
+            return Ok(Next::Rest);
+        }
+        let (vips, derived) = self.put_derived_service(import).await?;
+        let object = self.put_import(item, import, current, &vips).await?;
+        self.put_slices(import, &object).await?;
+        if let Some(stale) = derived {
+            delete(&Api::namespaced(self.shared.member.clone(), &item.namespace), &*stale).await?;
+        }
+        Ok(Next::Rest)
+    }
+
+    async fn has_namespace(&self, name: &str) -> Result<bool, Error> {
+        if let Some(found) = self.shared.namespaces.get(&Key::new("", name)) {
+            return Ok(found.metadata.deletion_timestamp.is_none());
+        }
+        if self.shared.config.create_namespaces {
+            let api: Api<Namespace> = Api::all(self.shared.member.clone());
+            let mut namespace = Namespace::default();
+            namespace.metadata.name = Some(name.to_owned());
+            api.create(&PostParams::default(), &namespace).await?;
+        }
+        Ok(self.shared.config.create_namespaces)
+    }
+
+    /// Makes the Service that holds the address. Returns its addresses, and one that is no longer wanted.
+    async fn put_derived_service(
+        &self,
+        import: &Import,
+    ) -> Result<(Vec<IpAddr>, Option<Arc<Service>>), Error> {
+        let name = names::derived_service(import.dialect, &import.service);
+        let key = Key::new(import.service.namespace.clone(), name);
+        let current = self.shared.services.get(&key).filter(|service| is_ours(&**service));
+        let Ok(desired) = import.derived_service(&self.shared.config.ip_families, None) else {
+            return Ok((Vec::new(), current));
+        };
+        let api: Api<Service> = Api::namespaced(self.shared.member.clone(), &key.namespace);
+        let written = put(&api, current.as_deref(), &desired, Extent::Part).await?;
+        let held = written.as_ref().or(current.as_deref());
+        let spec = held.and_then(|service| service.spec.as_ref());
+        let ips = spec.and_then(|spec| spec.cluster_ips.as_ref()).into_iter().flatten();
+        Ok((ips.filter_map(|ip| ip.parse().ok()).collect(), None))
+    }
+
+    async fn put_import(
+        &self,
+        item: &Key,
+        import: &Import,
+        current: Option<Arc<E::Import>>,
+        vips: &[IpAddr],
+    ) -> Result<E::Import, Error> {
+        let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
+        let desired = E::import(import, vips);
+        let written = put(&api, current.as_deref(), &desired, Extent::Whole).await?;
+        let held = match (written, current) {
+            (Some(written), _) => written,
+            (None, Some(current)) => (*current).clone(),
+            (None, None) => desired.clone(),
+        };
+        let (wanted, has) = (E::import_status(&desired), E::import_status(&held));
+        if let Some(status) = wanted.filter(|wanted| has.as_ref() != Some(wanted)) {
+            let body = json!({
+                "apiVersion": E::POLICY.import_kind.0,
+                "kind": E::POLICY.import_kind.1,
+                "metadata": {"name": item.name},
+                "status": status,
+            });
+            api.patch_status(&item.name, &apply_params(), &Patch::Apply(&body)).await?;
+        }
+        Ok(held)
+    }
+
+    async fn put_slices(&self, import: &Import, object: &E::Import) -> Result<(), Error> {
+        let owner = object.meta().uid.as_deref().map(|uid| import.owner_reference(uid));
+        let offer = names::offer(import.dialect, &import.service);
+        let mut wanted: BTreeMap<String, EndpointSlice> = BTreeMap::new();
+        for part in import.clusters.iter().filter(|part| !self.shared.is_dead(&part.cluster)) {
+            let declared = self.shared.declared(&part.cluster);
+            let consumption = Consumption {
+                import,
+                source: &part.cluster,
+                consumer: &self.shared.config.cluster,
+                declared: &declared,
+                owner: owner.as_ref(),
+            };
+            let published = self.shared.slices_of(&part.cluster, &offer);
+            let selected = published.iter().filter_map(|slice| slices::import(&consumption, slice).slice);
+            wanted.extend(selected.map(|slice| (slice.name_any(), slice)));
+        }
+        self.replace_slices(&import.service, wanted).await
+    }
+
+    /// Makes the slices of a service exactly those that are wanted: first the new and changed, then the ones to go, so
+    /// that there is no moment without endpoints.
+    async fn replace_slices(
+        &self,
+        service: &ServiceRef,
+        wanted: BTreeMap<String, EndpointSlice>,
+    ) -> Result<(), Error> {
+        let api: Api<EndpointSlice> = Api::namespaced(self.shared.member.clone(), &service.namespace);
+        let held: BTreeMap<String, Arc<EndpointSlice>> =
+            self.held_slices(service).into_iter().map(|slice| (slice.name_any(), slice)).collect();
+        for (name, slice) in &wanted {
+            put(&api, held.get(name).map(|held| &**held), slice, Extent::Whole).await?;
+        }
+        for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {
+            delete(&api, &**stale).await?;
+        }
+        Ok(())
+    }
+
+    fn held_slices(&self, service: &ServiceRef) -> Vec<Arc<EndpointSlice>> {
+        let all = self.shared.slices.within(&service.namespace).into_iter();
+        all.filter(|slice| {
+            let label = |key: &str| slice.labels().get(key);
+            is_ours(&**slice)
+                && label(E::POLICY.import_label) == Some(&service.name)
+                && label(SOURCE_CLUSTER_LABEL).is_some()
+        })
+        .collect()
+    }
+
+    /// Removes everything of a service that nobody offers any more, as far as it is ours.
+    async fn take_out(&self, item: &Key, service: &ServiceRef) -> Result<Next, Error> {
+        self.replace_slices(service, BTreeMap::new()).await?;
+        if let Some(import) = self.views.imports.get(item).filter(|import| is_ours(&**import)) {
+            delete(&Api::namespaced(self.shared.member.clone(), &item.namespace), &*import).await?;
+        }
+        let derived = Key::new(item.namespace.clone(), names::derived_service(E::POLICY.dialect, service));
+        if let Some(derived) = self.shared.services.get(&derived).filter(|service| is_ours(&**service)) {
+            delete(&Api::namespaced(self.shared.member.clone(), &item.namespace), &*derived).await?;
+        }
+        Ok(Next::Rest)
+    }
+}
+
+/// The services of a source, for when it dies or comes back.
+fn services_of<E: Edition>(shared: &Shared, cluster: &ClusterId) -> Vec<Key> {
+    let namespace = names::hub_namespace(cluster);
+    let all = shared.offers.within(&namespace).into_iter();
+    all.filter(|offer| offer.spec.dialect == E::POLICY.dialect).map(|offer| key(&offer.spec.service)).collect()
+}

@@ -1,0 +1,109 @@
+//! What the agent says about its cluster at the hub: who it is, that it lives, how far it has come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, Patch};
+use kube::{Api, Error};
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tombolo_api::tombolo::{Membership, MembershipSpec};
+use tombolo_model::names;
+
+use crate::progress::Report;
+use crate::shared::Shared;
+use crate::write::apply_params;
+
+/// The name of a member's heartbeat, in its namespace at the hub.
+pub(crate) const HEARTBEAT: &str = "heartbeat";
+/// The name of a member's statement, beside it.
+const STATEMENT: &str = "member";
+/// How often the watermark may move: one small write per member and second, not one per service.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// As many failures as there is room for.
+const MOST_FAILURES: usize = 64;
+
+/// Keeps the member's statement at the hub true, for ever.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut beats = interval(shared.config.heartbeat);
+    let mut reports = interval(REPORT_EVERY);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut said = false;
+    let mut published = None;
+    loop {
+        tokio::select! {
+            biased;
+            _ = beats.tick() => {
+                let outcome = beat(&shared, &mut said).await;
+                shared.note_contact(outcome.is_ok(), Instant::now());
+                if let Err(error) = outcome {
+                    tracing::warn!(%error, "the heartbeat did not reach the hub");
+                }
+            }
+            _ = reports.tick() => {
+                let report = shared.progress.report();
+                if said && published.as_ref() != Some(&report) {
+                    match publish(&shared, &report).await {
+                        Ok(()) => published = Some(report),
+                        Err(error) => tracing::debug!(%error, "the watermark did not reach the hub"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn beat(shared: &Shared, said: &mut bool) -> Result<(), Error> {
+    if !*said {
+        introduce(shared).await?;
+        *said = true;
+    }
+    let namespace = names::hub_namespace(&shared.config.cluster);
+    let api: Api<Lease> = Api::namespaced(shared.hub.clone(), &namespace);
+    let spec = LeaseSpec {
+        holder_identity: Some(shared.config.identity.clone()),
+        lease_duration_seconds: i32::try_from(shared.config.dead_after.as_secs().max(1)).ok(),
+        renew_time: Some(MicroTime(shared.config.clock.now())),
+        ..LeaseSpec::default()
+    };
+    let metadata = ObjectMeta { name: Some(HEARTBEAT.to_owned()), ..ObjectMeta::default() };
+    let lease = Lease { metadata, spec: Some(spec), ..Lease::default() };
+    api.patch(HEARTBEAT, &apply_params(), &Patch::Apply(&lease)).await.map(|_| ())
+}
+
+/// Says who the cluster is. The hub refuses a second cluster with the same id.
+async fn introduce(shared: &Shared) -> Result<(), Error> {
+    let config = &shared.config;
+    let namespace = names::hub_namespace(&config.cluster);
+    let spec = MembershipSpec {
+        cluster: config.cluster.to_string(),
+        identity: config.identity.clone(),
+        pod_cidrs: config.pod_cidrs.clone(),
+        region: config.region.clone(),
+    };
+    let api: Api<Membership> = Api::namespaced(shared.hub.clone(), &namespace);
+    api.patch(STATEMENT, &apply_params(), &Patch::Apply(&Membership::new(STATEMENT, spec))).await.map(|_| ())
+}
+
+async fn publish(shared: &Shared, report: &Report) -> Result<(), Error> {
+    let namespace = names::hub_namespace(&shared.config.cluster);
+    let api: Api<Membership> = Api::namespaced(shared.hub.clone(), &namespace);
+    let text = |version: Option<u64>| version.map(|version| version.to_string());
+    let named: Vec<_> = report.failures.iter().take(MOST_FAILURES).collect();
+    let status = json!({
+        "apiVersion": "tombolo.dev/v1alpha1",
+        "kind": "Membership",
+        "metadata": {"name": STATEMENT},
+        "status": {
+            "watermark": text(report.offers),
+            "sliceWatermark": text(report.slices),
+            "failures": named,
+            "moreFailures": report.failures.len() - named.len(),
+            "agentVersion": env!("CARGO_PKG_VERSION"),
+        },
+    });
+    api.patch_status(STATEMENT, &apply_params(), &Patch::Apply(&status)).await.map(|_| ())
+}

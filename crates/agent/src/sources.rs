@@ -1,0 +1,222 @@
+//! Leases of source clusters, and what happens when one runs out.
+//!
+//! Two parts that share nothing but the leases, as the first edition of KEP-1645 asks for: the keeper renews a source's
+//! lease while its heartbeat at the hub advances; the expiry controller watches the leases and removes the slices of a
+//! source whose lease was released or is no longer renewed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{ObjectMeta, Patch, PostParams};
+use kube::{Api, Error, ResourceExt};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
+use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER};
+use tombolo_model::liveness::{self, Beat, Contact, Liveness, Patience, Pulse};
+use tombolo_model::{ClusterId, names};
+use tombolo_runtime::{Controller, Key, Next, Queue, is_conflict};
+
+use crate::membership::HEARTBEAT;
+use crate::shared::Shared;
+use crate::write::{apply_params, delete};
+
+/// How often the keeper looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Keeps the leases of all sources, for ever.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    shared.synced().await;
+    let mut keeper = Keeper { start: Instant::now(), pulses: BTreeMap::new(), shared };
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        if let Err(error) = keeper.look().await {
+            tracing::warn!(%error, "the leases of sources could not be kept");
+        }
+    }
+}
+
+struct Keeper {
+    shared: Arc<Shared>,
+    start: Instant,
+    pulses: BTreeMap<ClusterId, Pulse>,
+}
+
+impl Keeper {
+    async fn look(&mut self) -> Result<(), Error> {
+        let now = self.start.elapsed();
+        let members: Vec<ClusterId> = self.shared.members().into_keys().collect();
+        self.pulses.retain(|cluster, _| members.contains(cluster));
+        for cluster in members {
+            let (liveness, advanced) = self.judge(&cluster, now);
+            let due = advanced || (liveness != Liveness::Expired && self.is_due(&cluster, liveness));
+            self.renew(&cluster, liveness, due).await?;
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, cluster: &ClusterId, now: Duration) -> (Liveness, bool) {
+        if *cluster == self.shared.config.cluster {
+            return (Liveness::Alive, false);
+        }
+        let beat = self.beat(cluster);
+        let lease = self.shared.source_lease(cluster);
+        let was_dead = lease.as_ref().and_then(|lease| lease.spec.as_ref()).is_some_and(liveness::is_released);
+        let pulse = self.pulses.entry(cluster.clone()).or_insert_with(|| match was_dead {
+            true => Pulse::known_dead(beat.clone(), now),
+            false => Pulse::first_seen(beat.clone(), now),
+        });
+        let advanced = beat.is_some_and(|beat| pulse.observe(beat, now));
+        let patience = self.shared.patience();
+        (pulse.judge(self.shared.contact(self.start), &patience, now), advanced)
+    }
+
+    /// Whether a lease is to be renewed that no heartbeat speaks for: of a source that is held, or of this cluster, which
+    /// needs nobody's word to know that it lives.
+    fn is_due(&self, cluster: &ClusterId, liveness: Liveness) -> bool {
+        if liveness != Liveness::Held && *cluster != self.shared.config.cluster {
+            return false;
+        }
+        let lease = self.shared.source_lease(cluster);
+        let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0));
+        let age = renewed.map(|renewed| self.shared.config.clock.now().duration_since(renewed).unsigned_abs());
+        age.is_none_or(|age| age >= self.shared.config.heartbeat)
+    }
+
+    /// The source's heartbeat as the hub has it.
+    fn beat(&self, cluster: &ClusterId) -> Option<Beat> {
+        let key = Key::new(names::hub_namespace(cluster), HEARTBEAT);
+        let lease = self.shared.heartbeats.get(&key)?;
+        lease.spec.as_ref().map(Beat::from)
+    }
+
+    async fn renew(&self, cluster: &ClusterId, liveness: Liveness, renew: bool) -> Result<(), Error> {
+        let current = self.shared.source_lease(cluster);
+        let spec = current.as_ref().and_then(|lease| lease.spec.as_ref());
+        let shared = &self.shared;
+        let (observer, now) = (shared.config.cluster.as_str(), shared.config.clock.now());
+        let Some(spec) = liveness::lease(spec, liveness, renew, observer, &shared.patience(), now) else {
+            return Ok(());
+        };
+        if liveness == Liveness::Expired {
+            tracing::warn!(%cluster, "a source is dead: its heartbeat stands still");
+        }
+        self.write(cluster, spec).await
+    }
+
+    async fn write(&self, cluster: &ClusterId, spec: LeaseSpec) -> Result<(), Error> {
+        let shared = &self.shared;
+        let name = names::source_lease(cluster);
+        let labels = [(SOURCE_CLUSTER_LABEL, cluster.as_str()), (MANAGED_BY_LABEL, MANAGER)];
+        let metadata = ObjectMeta {
+            name: Some(name.clone()),
+            labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+            ..ObjectMeta::default()
+        };
+        let lease = Lease { metadata, spec: Some(spec), ..Lease::default() };
+        let api: Api<Lease> = Api::namespaced(shared.member.clone(), &shared.config.namespace);
+        match api.patch(&name, &apply_params(), &Patch::Apply(&lease)).await {
+            Err(Error::Api(status)) if status.is_not_found() => {
+                make_namespace(shared).await?;
+                api.patch(&name, &apply_params(), &Patch::Apply(&lease)).await.map(|_| ())
+            }
+            other => other.map(|_| ()),
+        }
+    }
+}
+
+async fn make_namespace(shared: &Shared) -> Result<(), Error> {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(shared.config.namespace.clone());
+    match Api::<Namespace>::all(shared.member.clone()).create(&PostParams::default(), &namespace).await {
+        Err(error) if !is_conflict(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Removes what dead sources left.
+pub(crate) struct Expiry {
+    shared: Arc<Shared>,
+    queue: Arc<Queue<ClusterId>>,
+    start: Instant,
+    pulses: Mutex<BTreeMap<ClusterId, Pulse>>,
+}
+
+impl Expiry {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let queue = Arc::new(Queue::new());
+        let add = queue.clone();
+        shared.source_leases.listen(move |lease| add.add_source(lease));
+        let add = queue.clone();
+        shared.slices.listen(move |slice| add.add_source(slice));
+        Self { shared: shared.clone(), queue, start: Instant::now(), pulses: Mutex::default() }
+    }
+
+    /// Whether the lease was released, or nobody has renewed it for its whole duration.
+    fn is_over(&self, cluster: &ClusterId, lease: &LeaseSpec) -> bool {
+        let now = self.start.elapsed();
+        let mut pulses = self.pulses.lock().unwrap_or_else(PoisonError::into_inner);
+        let beat = Beat::from(lease);
+        let pulse =
+            pulses.entry(cluster.clone()).or_insert_with(|| Pulse::first_seen(Some(beat.clone()), now));
+        pulse.observe(beat, now);
+        let contact = Contact { since: Duration::ZERO, lost: None };
+        let patience = Patience { duration: self.duration(lease), hold: Duration::ZERO };
+        liveness::is_released(lease) || pulse.judge(contact, &patience, now) == Liveness::Expired
+    }
+
+    fn duration(&self, lease: &LeaseSpec) -> Duration {
+        let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.map_or(self.shared.config.dead_after, Duration::from_secs)
+    }
+}
+
+/// Putting the source cluster of an object into a queue.
+trait AddSource {
+    fn add_source<K: ResourceExt>(&self, object: &K);
+}
+
+impl AddSource for Queue<ClusterId> {
+    fn add_source<K: ResourceExt>(&self, object: &K) {
+        let label = object.labels().get(SOURCE_CLUSTER_LABEL);
+        if let Some(cluster) = label.and_then(|label| label.parse().ok()) {
+            self.add(cluster);
+        }
+    }
+}
+
+impl Controller for Expiry {
+    type Item = ClusterId;
+
+    const NAME: &'static str = "expiry";
+
+    fn queue(&self) -> &Queue<ClusterId> {
+        &self.queue
+    }
+
+    async fn reconcile(&self, cluster: &ClusterId) -> Result<Next, Error> {
+        let lease = self.shared.source_lease(cluster);
+        let Some(spec) = lease.as_ref().and_then(|lease| lease.spec.as_ref()) else { return Ok(Next::Rest) };
+        if !self.is_over(cluster, spec) {
+            return Ok(Next::Again(self.duration(spec)));
+        }
+        let of_source = |slice: &EndpointSlice| {
+            let label = |key: &str| slice.labels().get(key).map(String::as_str);
+            label(SOURCE_CLUSTER_LABEL) == Some(cluster.as_str()) && label(MANAGED_BY_LABEL) == Some(MANAGER)
+        };
+        for slice in self.shared.slices.all().into_iter().filter(|slice| of_source(slice)) {
+            // The hub may be one of the members: what sources publish there is not ours to remove.
+            if slice.labels().contains_key(tombolo_api::tombolo::OFFER_LABEL) {
+                continue;
+            }
+            let namespace = slice.namespace().unwrap_or_default();
+            delete(&Api::namespaced(self.shared.member.clone(), &namespace), &*slice).await?;
+        }
+        Ok(Next::Rest)
+    }
+}

@@ -1,0 +1,173 @@
+//! Whether every live member has applied an offer.
+//!
+//! A member does not acknowledge each service: it publishes the hub's resourceVersion up to which it has applied
+//! everything, and a short list of what it could not. Whoever is not known to have applied the offer is waited for: a
+//! watermark that cannot be read, or failures beyond the list, prove nothing.
+
+use tombolo_api::tombolo::{Dialect, Failure, MembershipStatus, ServiceRef};
+
+use crate::cluster::ClusterId;
+use crate::verdict::listing;
+
+/// A member as the exporting agent sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    pub cluster: &'a ClusterId,
+    /// Only live members are waited for.
+    pub live: bool,
+    /// What it says about itself; `None` while it has said nothing.
+    pub status: Option<&'a MembershipStatus>,
+}
+
+/// How far an offer has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acknowledgement {
+    /// All live members, so many, have applied it.
+    Everywhere { members: usize },
+    /// These have not yet; none of the others failed. Empty: no live member is known at all.
+    Waiting { on: Vec<ClusterId> },
+    /// These could not.
+    Failed { failures: Vec<(ClusterId, Failure)> },
+}
+
+/// How far the offer of `service` has come that the hub stores at `resource_version`.
+pub fn acknowledge<'a>(
+    resource_version: Option<&str>,
+    dialect: Dialect,
+    service: &ServiceRef,
+    members: impl IntoIterator<Item = Member<'a>>,
+) -> Acknowledgement {
+    let version: Option<u64> = resource_version.and_then(|text| text.parse().ok());
+    let (mut waiting, mut failures, mut count) = (Vec::new(), Vec::new(), 0);
+    for member in members.into_iter().filter(|member| member.live) {
+        count += 1;
+        let applied = member.status.filter(|status| has_passed(status, version));
+        match applied.map(|status| (find_failure(status, dialect, service), status.more_failures > 0)) {
+            Some((Some(failure), _)) => failures.push((member.cluster.clone(), failure.clone())),
+            // It failed at more than it has room to name: this service may be among them.
+            None | Some((None, true)) => waiting.push(member.cluster.clone()),
+            Some((None, false)) => {}
+        }
+    }
+    waiting.sort();
+    failures.sort_by(|a, b| a.0.cmp(&b.0));
+    match () {
+        () if !failures.is_empty() => Acknowledgement::Failed { failures },
+        () if !waiting.is_empty() || count == 0 => Acknowledgement::Waiting { on: waiting },
+        () => Acknowledgement::Everywhere { members: count },
+    }
+}
+
+fn has_passed(status: &MembershipStatus, version: Option<u64>) -> bool {
+    matches!((status.applied_up_to(), version), (Some(applied), Some(version)) if applied >= version)
+}
+
+fn find_failure<'a>(
+    status: &'a MembershipStatus,
+    dialect: Dialect,
+    service: &ServiceRef,
+) -> Option<&'a Failure> {
+    status.failures.iter().find(|failure| {
+        failure.dialect == dialect && failure.namespace == service.namespace && failure.name == service.name
+    })
+}
+
+impl Acknowledgement {
+    /// The same as a sentence for the owner of the export.
+    pub fn message(&self) -> String {
+        match self {
+            Acknowledgement::Everywhere { members: 1 } => "applied in the only live member".to_owned(),
+            Acknowledgement::Everywhere { members } => format!("applied in all {members} live members"),
+            Acknowledgement::Waiting { on } if on.is_empty() => "no live member is known yet".to_owned(),
+            Acknowledgement::Waiting { on } => format!("waiting for {}", listing(on.iter(), ", ")),
+            Acknowledgement::Failed { failures } => {
+                let said = |(cluster, failure): &(ClusterId, Failure)| {
+                    format!("cluster {cluster} could not apply it: {}: {}", failure.reason, failure.message)
+                };
+                listing(failures.iter().map(said), "; ")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{echo, id, service};
+
+    fn status(watermark: &str) -> MembershipStatus {
+        MembershipStatus { watermark: Some(watermark.into()), ..MembershipStatus::default() }
+    }
+
+    fn failed(watermark: &str, dialect: Dialect, service: ServiceRef) -> MembershipStatus {
+        let failure = Failure {
+            dialect,
+            namespace: service.namespace,
+            name: service.name,
+            reason: "NameTaken".into(),
+            message: "a Service derived-x of someone else is in the way".into(),
+        };
+        MembershipStatus { failures: vec![failure], ..status(watermark) }
+    }
+
+    fn judge(version: &str, members: &[(&str, bool, Option<MembershipStatus>)]) -> Acknowledgement {
+        let ids: Vec<ClusterId> = members.iter().map(|member| id(member.0)).collect();
+        let members = members.iter().zip(&ids).map(|((_, live, status), cluster)| Member {
+            cluster,
+            live: *live,
+            status: status.as_ref(),
+        });
+        acknowledge(Some(version), Dialect::Mcs, &echo(), members)
+    }
+
+    fn waiting(on: &[&str]) -> Acknowledgement {
+        Acknowledgement::Waiting { on: on.iter().map(|name| id(name)).collect() }
+    }
+
+    #[test]
+    fn an_offer_is_everywhere_once_every_live_member_has_passed_its_version() {
+        let passed = || Some(status("10"));
+        assert_eq!(
+            judge("10", &[("a", true, passed()), ("b", true, Some(status("11")))]),
+            Acknowledgement::Everywhere { members: 2 }
+        );
+        assert_eq!(
+            judge("10", &[("a", true, passed()), ("b", false, Some(status("1")))]),
+            Acknowledgement::Everywhere { members: 1 }
+        );
+        for behind in [Some(status("9")), Some(status("")), Some(MembershipStatus::default()), None] {
+            assert_eq!(judge("10", &[("b", true, behind), ("a", true, passed())]), waiting(&["b"]));
+        }
+    }
+
+    #[test]
+    fn nothing_is_acknowledged_without_members_or_without_a_version() {
+        assert_eq!(judge("10", &[]), waiting(&[]));
+        assert_eq!(judge("10", &[("a", false, Some(status("10")))]), waiting(&[]));
+        assert_eq!(judge("", &[("a", true, Some(status("10")))]), waiting(&["a"]));
+        assert_eq!(judge("x", &[("a", true, Some(status("10")))]), waiting(&["a"]));
+    }
+
+    #[test]
+    fn a_failure_counts_for_its_own_service_and_dialect_and_once_the_member_has_come_that_far() {
+        let ours = failed("10", Dialect::Mcs, echo());
+        let verdict = judge("10", &[("a", true, Some(status("10"))), ("b", true, Some(ours.clone()))]);
+        assert!(matches!(&verdict, Acknowledgement::Failed { failures } if failures[0].0 == id("b")));
+        assert_eq!(
+            verdict.message(),
+            "cluster b could not apply it: NameTaken: a Service derived-x of someone else is in the way"
+        );
+        for other in
+            [failed("10", Dialect::Kep, echo()), failed("10", Dialect::Mcs, service("demo", "other"))]
+        {
+            assert_eq!(judge("10", &[("b", true, Some(other))]), Acknowledgement::Everywhere { members: 1 });
+        }
+        assert_eq!(judge("11", &[("b", true, Some(ours))]), waiting(&["b"]));
+    }
+
+    #[test]
+    fn a_member_with_more_failures_than_it_can_name_proves_nothing() {
+        let overflowing = MembershipStatus { more_failures: 1, ..status("10") };
+        assert_eq!(judge("10", &[("a", true, Some(overflowing))]), waiting(&["a"]));
+    }
+}

@@ -1,0 +1,307 @@
+//! Whether a source cluster is alive, as far as one observer can tell.
+//!
+//! A source writes a heartbeat at the hub. Its time is by the source's clock, so it is only asked whether it *changed*;
+//! how long it has not is measured by the observer's own monotonic clock, which every function here takes as the time
+//! since some beginning. No two machines' clocks are ever compared.
+//!
+//! While the hub is out of reach no heartbeat can be seen, and when it returns the sources need time to reach it again.
+//! So a source that was well when contact was lost is held, for at most the hold time: losing the control plane must not
+//! stop traffic. One that was silent before stays dead. A source that is heard again is alive at once.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+/// How patient an observer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// After so long without a heartbeat a source is dead.
+    pub duration: Duration,
+    /// For so much longer it may be silent while the hub is to blame; zero is strict.
+    pub hold: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience { duration: Duration::from_secs(30), hold: Duration::from_secs(15 * 60) }
+    }
+}
+
+/// The observer's contact with the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// Since when there is, or was last, contact.
+    pub since: Duration,
+    /// When it was lost, if it is.
+    pub lost: Option<Duration>,
+}
+
+/// What a source is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    Alive,
+    /// Silent, but the hub is to blame: all stays as it is.
+    Held,
+    /// Dead: its slices go.
+    Expired,
+}
+
+/// The mark of a heartbeat: anything that differs from write to write. Compared for equality only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beat {
+    pub renewed: Option<Timestamp>,
+    pub holder: Option<String>,
+    pub transitions: Option<i32>,
+}
+
+impl From<&LeaseSpec> for Beat {
+    fn from(lease: &LeaseSpec) -> Self {
+        Beat {
+            renewed: lease.renew_time.as_ref().map(|time| time.0),
+            holder: lease.holder_identity.clone(),
+            transitions: lease.lease_transitions,
+        }
+    }
+}
+
+/// What an observer remembers of one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pulse {
+    beat: Option<Beat>,
+    advanced_at: Duration,
+    expired: bool,
+}
+
+impl Pulse {
+    /// A source seen for the first time: it has as much time as any other to be heard.
+    pub fn first_seen(beat: Option<Beat>, now: Duration) -> Self {
+        Pulse { beat, advanced_at: now, expired: false }
+    }
+
+    /// A source that was dead when this observer's predecessor stopped: it must be heard before it is believed.
+    pub fn known_dead(beat: Option<Beat>, now: Duration) -> Self {
+        Pulse { beat, advanced_at: now, expired: true }
+    }
+
+    /// Takes note of the heartbeat as it is now and returns whether it has advanced.
+    pub fn observe(&mut self, beat: Beat, now: Duration) -> bool {
+        if self.beat.as_ref() == Some(&beat) {
+            return false;
+        }
+        *self = Pulse { beat: Some(beat), advanced_at: now, expired: false };
+        true
+    }
+
+    /// What the source is taken for now. A dead one stays dead until it is heard.
+    pub fn judge(&mut self, contact: Contact, patience: &Patience, now: Duration) -> Liveness {
+        if self.expired {
+            return Liveness::Expired;
+        }
+        let silent = now.saturating_sub(self.advanced_at);
+        if silent < patience.duration {
+            return Liveness::Alive;
+        }
+        // Silence counts against the source only as far as it could have been heard.
+        let audible_from = self.advanced_at.max(contact.since);
+        let audible = contact.lost.unwrap_or(now).saturating_sub(audible_from);
+        let hold_is_over = silent >= patience.duration.saturating_add(patience.hold);
+        self.expired = audible >= patience.duration || hold_is_over;
+        if self.expired { Liveness::Expired } else { Liveness::Held }
+    }
+}
+
+/// What the lease of a source in the observer's cluster shall say; `None` if it says so already.
+///
+/// It is renewed when the source's heartbeat has advanced, and while the source is held: `renew` says that one of both is
+/// the case, so that the lease runs out as long after the last heartbeat as the source dies. It is released, without a
+/// holder, when the source is dead: so an observer that starts anew knows. `now` is the observer's wall clock, for people
+/// to read.
+pub fn lease(
+    current: Option<&LeaseSpec>,
+    liveness: Liveness,
+    renew: bool,
+    observer: &str,
+    patience: &Patience,
+    now: Timestamp,
+) -> Option<LeaseSpec> {
+    let before = current.cloned().unwrap_or_default();
+    let dead = liveness == Liveness::Expired;
+    let holder = if dead { "" } else { observer };
+    let same_holder = before.holder_identity.as_deref() == Some(holder);
+    let seconds = i32::try_from(patience.duration.as_secs()).unwrap_or(i32::MAX).max(1);
+    let settled = current.is_some() && same_holder && before.lease_duration_seconds == Some(seconds);
+    if settled && (dead || !renew) {
+        return None;
+    }
+    let acquired = !same_holder && !dead;
+    Some(LeaseSpec {
+        holder_identity: Some(holder.to_owned()),
+        lease_duration_seconds: Some(seconds),
+        acquire_time: if acquired { Some(MicroTime(now)) } else { before.acquire_time.clone() },
+        renew_time: if dead { before.renew_time.clone() } else { Some(MicroTime(now)) },
+        lease_transitions: Some(before.lease_transitions.unwrap_or(0).saturating_add(i32::from(acquired))),
+        ..before
+    })
+}
+
+/// Whether a lease says that its source is dead.
+pub fn is_released(lease: &LeaseSpec) -> bool {
+    lease.holder_identity.as_deref().unwrap_or_default().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Liveness::{Alive, Expired, Held};
+    use super::*;
+
+    const PATIENCE: Patience = Patience { duration: Duration::from_secs(30), hold: Duration::from_secs(900) };
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn beat(second: i64) -> Beat {
+        Beat { renewed: Some(Timestamp::from_second(second).unwrap()), ..Beat::default() }
+    }
+
+    fn contact(since: u64, lost: Option<u64>) -> Contact {
+        Contact { since: secs(since), lost: lost.map(secs) }
+    }
+
+    /// A source last heard at 100.
+    fn check(contact: Contact, patience: &Patience, expected: &[(u64, Liveness)]) {
+        for (now, liveness) in expected {
+            let mut pulse = Pulse::first_seen(Some(beat(1)), secs(100));
+            assert_eq!(pulse.judge(contact, patience, secs(*now)), *liveness, "at {now} with {contact:?}");
+        }
+    }
+
+    #[test]
+    fn a_source_is_dead_when_it_was_silent_for_the_duration_in_full_sight() {
+        check(
+            contact(0, None),
+            &PATIENCE,
+            &[(100, Alive), (129, Alive), (130, Expired), (99, Alive), (0, Alive)],
+        );
+    }
+
+    #[test]
+    fn while_the_hub_is_lost_nobody_is_declared_dead_for_the_hold_time() {
+        let lost_soon = contact(0, Some(110));
+        check(lost_soon, &PATIENCE, &[(129, Alive), (130, Held), (1029, Held), (1030, Expired)]);
+    }
+
+    #[test]
+    fn a_source_that_was_silent_before_the_hub_was_lost_stays_dead() {
+        check(contact(0, Some(130)), &PATIENCE, &[(131, Expired), (200, Expired)]);
+        check(contact(0, Some(129)), &PATIENCE, &[(131, Held)]);
+    }
+
+    #[test]
+    fn after_the_hub_returns_sources_have_the_duration_to_be_heard_again() {
+        check(contact(500, None), &PATIENCE, &[(500, Held), (529, Held), (530, Expired)]);
+    }
+
+    #[test]
+    fn a_flapping_hub_does_not_keep_a_dead_source_alive_beyond_the_hold() {
+        check(contact(1029, None), &PATIENCE, &[(1029, Held), (1030, Expired)]);
+    }
+
+    #[test]
+    fn without_a_hold_time_losing_the_hub_is_no_excuse() {
+        let strict = Patience { hold: Duration::ZERO, ..PATIENCE };
+        check(contact(0, Some(110)), &strict, &[(129, Alive), (130, Expired)]);
+        check(contact(125, None), &strict, &[(130, Expired)]);
+    }
+
+    #[test]
+    fn a_source_that_returns_is_alive_at_once_even_with_a_clock_that_went_back() {
+        let mut pulse = Pulse::first_seen(Some(beat(1000)), secs(0));
+        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(40)), Expired);
+        assert_eq!(
+            pulse.judge(contact(39, None), &PATIENCE, secs(41)),
+            Expired,
+            "a new contact is no sign of life"
+        );
+        assert!(!pulse.observe(beat(1000), secs(42)), "the same heartbeat is no sign of life");
+        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(42)), Expired);
+        assert!(pulse.observe(beat(3), secs(43)));
+        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(43)), Alive);
+    }
+
+    #[test]
+    fn a_source_known_dead_must_be_heard_first() {
+        let mut pulse = Pulse::known_dead(Some(beat(1)), secs(0));
+        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(0)), Expired);
+        assert!(pulse.observe(beat(2), secs(1)));
+        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(1)), Alive);
+    }
+
+    #[test]
+    fn the_lease_is_renewed_with_the_heartbeat_released_with_the_source_and_left_alone_otherwise() {
+        let now = |second| Timestamp::from_second(second).unwrap();
+        let say = |current: Option<&LeaseSpec>, liveness, renew, at| {
+            lease(current, liveness, renew, "agent-1", &PATIENCE, now(at))
+        };
+        let first = say(None, Alive, false, 1).unwrap();
+        assert_eq!(first.holder_identity.as_deref(), Some("agent-1"));
+        assert_eq!(first.lease_duration_seconds, Some(30));
+        assert_eq!(first.renew_time, Some(MicroTime(now(1))));
+        assert!(!is_released(&first));
+
+        assert_eq!(say(Some(&first), Alive, false, 2), None, "no heartbeat, no renewal");
+        let renewed = say(Some(&first), Alive, true, 5).unwrap();
+        assert_eq!(
+            (renewed.acquire_time, renewed.renew_time),
+            (first.acquire_time.clone(), Some(MicroTime(now(5))))
+        );
+        assert!(say(Some(&first), Held, true, 60).is_some());
+
+        let released = say(Some(&first), Expired, false, 40).unwrap();
+        assert!(is_released(&released));
+        assert_eq!(released.renew_time, first.renew_time, "nobody was heard");
+        assert_eq!(say(Some(&released), Expired, false, 41), None);
+
+        let back = say(Some(&released), Alive, true, 50).unwrap();
+        assert_eq!((is_released(&back), back.lease_transitions), (false, Some(2)));
+        let other = lease(Some(&back), Alive, false, "agent-2", &PATIENCE, now(51)).unwrap();
+        assert_eq!(other.lease_transitions, Some(3));
+    }
+
+    #[test]
+    fn even_a_dead_source_without_a_lease_gets_one_that_says_so() {
+        assert!(is_released(&lease(None, Expired, false, "x", &PATIENCE, Timestamp::UNIX_EPOCH).unwrap()));
+    }
+
+    proptest! {
+        /// Whatever happens to the hub in between.
+        #[test]
+        fn no_source_expires_whose_heartbeat_advanced_within_the_duration(
+            steps in prop::collection::vec((0u64..40, any::<bool>(), 0u64..400, prop::option::of(0u64..400)), 1..40),
+            duration in 1u64..60,
+            hold in 0u64..120,
+        ) {
+            let patience = Patience { duration: secs(duration), hold: secs(hold) };
+            let mut pulse = Pulse::first_seen(None, secs(0));
+            let (mut now, mut heard) = (0, 0);
+            for (step, (wait, beats, since, lost)) in steps.into_iter().enumerate() {
+                now += wait;
+                if beats {
+                    pulse.observe(beat(step as i64), secs(now));
+                    heard = now;
+                }
+                let liveness = pulse.judge(contact(since, lost), &patience, secs(now));
+                if now - heard < duration {
+                    prop_assert_eq!(liveness, Alive);
+                }
+                if now - heard >= duration + hold {
+                    prop_assert_eq!(liveness, Expired);
+                }
+            }
+        }
+    }
+}

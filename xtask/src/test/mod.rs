@@ -1,0 +1,43 @@
+//! `cargo xtask test`: everything the tests need, then all of them.
+//!
+//! On a machine where it may, it gets what is missing; elsewhere it names it and stops, because a test that is skipped in
+//! silence is worse than one that fails.
+
+mod kubectl;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{Outcome, root};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Passed on to `cargo test`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let extra = kubectl::provide()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["test", "--workspace", "--locked"])
+        .args(&args.rest)
+        .env("PATH", path_with(extra)?)
+        .current_dir(root())
+        .status()?;
+    if status.success() { Ok(()) } else { Err("some tests failed".into()) }
+}
+
+/// The search path, with the folders in `first` before all others.
+fn path_with(first: Option<PathBuf>) -> Result<OsString, std::env::JoinPathsError> {
+    let usual = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(first.into_iter().chain(std::env::split_paths(&usual)))
+}
+
+/// The file of a program on the search path.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
