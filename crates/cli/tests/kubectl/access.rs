@@ -58,3 +58,16 @@ fn roles_decide_when_rbac_is_on() {
     robot.run("delete svc kubernetes").fails(1, &["Forbidden", "cannot delete resource \"services\""]);
     robot.run("get nodes").fails(1, &["Forbidden", "at the cluster scope"]);
 }
+
+#[test]
+fn whoever_may_can_act_as_somebody_else_and_then_has_only_their_rights() {
+    let playground = Playground::with(Options { rbac: true, ..Options::named("member1") });
+    let jane = playground.kubectl.with("--as=jane");
+    jane.run("auth whoami").shows(&["jane", "system:authenticated"]);
+    jane.run("get svc").fails(1, &["User \"jane\" cannot list resource \"services\""]);
+    playground.run("create role reader --verb=list --resource=services").succeeds();
+    playground.run("create rolebinding reader --role=reader --user=jane").succeeds();
+    jane.run("get svc -o name").prints("service/kubernetes");
+    let robot = as_robot(&playground);
+    robot.with("--as=jane").run("get svc").fails(1, &["cannot impersonate resource \"users\""]);
+}
