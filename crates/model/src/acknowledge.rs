@@ -51,10 +51,13 @@ pub fn acknowledge<'a>(
     }
     waiting.sort();
     failures.sort_by(|a, b| a.0.cmp(&b.0));
-    match () {
-        () if !failures.is_empty() => Acknowledgement::Failed { failures },
-        () if !waiting.is_empty() || count == 0 => Acknowledgement::Waiting { on: waiting },
-        () => Acknowledgement::Everywhere { members: count },
+    if !failures.is_empty() {
+        return Acknowledgement::Failed { failures };
+    }
+    // Without any member nothing is known: that is not the same as everywhere.
+    match waiting.is_empty() && count > 0 {
+        true => Acknowledgement::Everywhere { members: count },
+        false => Acknowledgement::Waiting { on: waiting },
     }
 }
 

@@ -95,7 +95,7 @@ impl Declared {
     /// The address if it may be used in a slice of this family.
     pub fn accept(&self, text: &str, family: IpFamily) -> Result<IpAddr, Dropped> {
         let address: IpAddr = text.parse().map_err(|_| Dropped::NotAnAddress)?;
-        // `::ffff:127.0.0.1` is 127.0.0.1 to a kernel, so that is how it is judged.
+        // `::ffff:127.0.0.1` is 127.0.0.1 to a kernel, so that is what it is judged as.
         let real = address.to_canonical();
         if let Some(danger) = danger(real) {
             return Err(danger);
@@ -125,7 +125,19 @@ fn danger(address: IpAddr) -> Option<Dropped> {
             (v6.is_multicast(), Dropped::Multicast),
         ],
     };
-    found.into_iter().find(|(is, _)| *is).map(|(_, danger)| danger)
+    let itself = found.into_iter().find(|(is, _)| *is).map(|(_, danger)| danger);
+    itself.or_else(|| danger(IpAddr::V4(embedded(address)?)))
+}
+
+/// The IPv4 address behind an IPv6 one that a gateway translates: IPv4-compatible, NAT64 (RFC 6052) or 6to4 (RFC 3056).
+fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(v6) = address else { return None };
+    let low = Ipv4Addr::from_bits(v6.to_bits() as u32);
+    match v6.segments() {
+        [0, 0, 0, 0, 0, 0, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => Some(low),
+        [0x2002, high, next, ..] => Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(next))),
+        _ => None,
+    }
 }
 
 /// The family of an address.
@@ -164,6 +176,9 @@ mod tests {
             ("::ffff:127.0.0.1", Dropped::Loopback),
             ("::ffff:169.254.169.254", Dropped::Metadata),
             ("::ffff:10.0.0.1", Dropped::WrongFamily),
+            ("::127.0.0.1", Dropped::Loopback),
+            ("64:ff9b::a9fe:a9fe", Dropped::Metadata),
+            ("2002:7f00:1::1", Dropped::Loopback),
             ("example.com", Dropped::NotAnAddress),
             ("", Dropped::NotAnAddress),
             ("10.0.0.1/8", Dropped::NotAnAddress),

@@ -35,5 +35,5 @@ pub use cluster::{BadClusterId, ClusterId};
 pub use complaint::Complaint;
 pub use import::{Contribution, Import};
 pub use merge::{Merged, merge};
-pub use policy::{Disagreement, FamilyRule, Policy};
+pub use policy::{Disagreement, Policy};
 pub use verdict::{Conflict, Verdict};

@@ -7,6 +7,9 @@
 //! While the hub is out of reach no heartbeat can be seen, and when it returns the sources need time to reach it again.
 //! So a source that was well when contact was lost is held, for at most the hold time: losing the control plane must not
 //! stop traffic. One that was silent before stays dead. A source that is heard again is alive at once.
+//!
+//! The same [`Pulse`] serves both watchers: the agent, which watches the sources' heartbeats at the hub and writes one lease
+//! per source into its own cluster, and the controller there, which watches those leases and removes slices.
 
 use std::time::Duration;
 
@@ -74,10 +77,18 @@ pub struct Pulse {
     expired: bool,
 }
 
+impl Beat {
+    /// Whether its writer says good-bye: a lease without a holder, not one that never names any.
+    fn is_released(&self) -> bool {
+        self.holder.as_deref() == Some("")
+    }
+}
+
 impl Pulse {
     /// A source seen for the first time: it has as much time as any other to be heard.
     pub fn first_seen(beat: Option<Beat>, now: Duration) -> Self {
-        Pulse { beat, advanced_at: now, expired: false }
+        let expired = beat.as_ref().is_some_and(Beat::is_released);
+        Pulse { beat, advanced_at: now, expired }
     }
 
     /// A source that was dead when this observer's predecessor stopped: it must be heard before it is believed.
@@ -85,13 +96,14 @@ impl Pulse {
         Pulse { beat, advanced_at: now, expired: true }
     }
 
-    /// Takes note of the heartbeat as it is now and returns whether it has advanced.
+    /// Takes note of the heartbeat as it is now and returns whether it has advanced. A released one means death at once.
     pub fn observe(&mut self, beat: Beat, now: Duration) -> bool {
         if self.beat.as_ref() == Some(&beat) {
             return false;
         }
-        *self = Pulse { beat: Some(beat), advanced_at: now, expired: false };
-        true
+        let expired = beat.is_released();
+        *self = Pulse { beat: Some(beat), advanced_at: now, expired };
+        !expired
     }
 
     /// What the source is taken for now. A dead one stays dead until it is heard.
@@ -148,7 +160,7 @@ pub fn lease(
 
 /// Whether a lease says that its source is dead.
 pub fn is_released(lease: &LeaseSpec) -> bool {
-    lease.holder_identity.as_deref().unwrap_or_default().is_empty()
+    Beat::from(lease).is_released()
 }
 
 #[cfg(test)]
@@ -239,6 +251,23 @@ mod tests {
         assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(0)), Expired);
         assert!(pulse.observe(beat(2), secs(1)));
         assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(1)), Alive);
+    }
+
+    #[test]
+    fn the_controller_that_watches_the_lease_sees_its_release_at_once_and_its_renewal_as_life() {
+        let now = |second| Timestamp::from_second(second).unwrap();
+        let renewed = lease(None, Alive, true, "agent-1", &PATIENCE, now(1)).unwrap();
+        let released = lease(Some(&renewed), Expired, false, "agent-1", &PATIENCE, now(40)).unwrap();
+        let back = lease(Some(&released), Alive, true, "agent-1", &PATIENCE, now(50)).unwrap();
+        let mut pulse = Pulse::first_seen(Some(Beat::from(&renewed)), secs(0));
+        for (spec, second, advanced, liveness) in
+            [(&renewed, 1, false, Alive), (&released, 2, false, Expired), (&back, 3, true, Alive)]
+        {
+            assert_eq!(pulse.observe(Beat::from(spec), secs(second)), advanced);
+            assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(second)), liveness);
+        }
+        let mut late = Pulse::first_seen(Some(Beat::from(&released)), secs(0));
+        assert_eq!(late.judge(contact(0, None), &PATIENCE, secs(0)), Expired);
     }
 
     #[test]

@@ -14,21 +14,11 @@ pub enum Disagreement {
     OldestWins,
 }
 
-/// Which IP families a service has whose exports have several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FamilyRule {
-    /// One that all exports have (KEP-1645 first edition, IP Family).
-    OneForAll,
-    /// Every one that some export has (left open by KEP-1645 today).
-    Union,
-}
-
 /// The rules of one dialect.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Policy {
     pub dialect: Dialect,
     pub disagreement: Disagreement,
-    pub families: FamilyRule,
     /// Label of an imported slice: its import.
     pub import_label: &'static str,
     /// `apiVersion` and `kind` of the import.
@@ -40,7 +30,6 @@ impl Policy {
     pub const KEP: Policy = Policy {
         dialect: Dialect::Kep,
         disagreement: Disagreement::Withdraw,
-        families: FamilyRule::OneForAll,
         import_label: kep::IMPORTED_SERVICE_NAME_LABEL,
         import_kind: ("multicluster.k8s.io/v1alpha1", "ImportedService"),
     };
@@ -49,7 +38,6 @@ impl Policy {
     pub const MCS: Policy = Policy {
         dialect: Dialect::Mcs,
         disagreement: Disagreement::OldestWins,
-        families: FamilyRule::Union,
         import_label: mcs::SERVICE_NAME_LABEL,
         import_kind: ("multicluster.x-k8s.io/v1beta1", "ServiceImport"),
     };

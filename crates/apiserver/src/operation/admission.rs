@@ -208,7 +208,6 @@ pub(super) fn from_stored(resource: &Resource, stored: &Value) -> Value {
 
 /// Fills in what a client may leave out of a new object.
 pub(super) fn prepare_create(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
-    default(call, value);
     match (call.resource.group.as_str(), call.resource.kind.as_str()) {
         ("", "Service") => service::prepare_create(value, &call.core.features, &call.core.network)
             .map_err(|errors| invalid(call, value, &errors))?,
@@ -224,7 +223,6 @@ pub(super) fn prepare_create(call: &Call<'_>, value: &mut Value) -> Result<(), S
 
 /// Settles the fields of an object that depend on what is stored.
 pub(super) fn prepare_update(call: &Call<'_>, old: &Value, value: &mut Value) -> Result<(), Status> {
-    default(call, value);
     let whole = call.part == Part::Whole;
     match (call.resource.group.as_str(), call.resource.kind.as_str()) {
         ("", "Service") if !whole => service::prepare_status(old, value),
@@ -240,7 +238,8 @@ pub(super) fn prepare_update(call: &Call<'_>, old: &Value, value: &mut Value) ->
     Ok(())
 }
 
-fn default(call: &Call<'_>, value: &mut Value) {
+/// Fills in what a client may leave out. What is there after this belongs to the writer, what comes later to nobody.
+pub(super) fn default(call: &Call<'_>, value: &mut Value) {
     match (call.resource.group.as_str(), call.resource.kind.as_str()) {
         ("", "Service") => service::default(value, &call.core.features),
         ("", "Namespace") => namespace::default(value),

@@ -65,11 +65,12 @@ pub(super) fn create_owned(
     definition::may_create(call, writer)?;
     check_place(call, writer, object::name(&value))?;
     set_server_fields(call, &mut value)?;
+    admission::default(call, &mut value);
+    admission::record_owners(call, ownership, None, &mut value);
     admission::prepare_create(call, &mut value)?;
     admission::validate(call, &value, None)?;
     let key = Key::of(&value);
     check_free(call, writer, &key)?;
-    admission::record_owners(call, ownership, None, &mut value);
     admission::allocate(call, writer, None, &mut value)?;
     if call.options.dry_run {
         return Ok(Outcome::Created(call.pretend(value)));

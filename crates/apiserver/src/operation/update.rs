@@ -58,10 +58,11 @@ pub(super) fn replace(
     check_preconditions(call, &old.value, &value)?;
     keep_server_fields(&old.value, &mut value);
     keep_other_parts(call, &old.value, &mut value);
+    admission::default(call, &mut value);
+    admission::record_owners(call, ownership, Some(&old.value), &mut value);
     admission::prepare_update(call, &old.value, &mut value)?;
     set_generation(call, &old.value, &mut value);
     admission::validate(call, &value, Some(&old.value))?;
-    admission::record_owners(call, ownership, Some(&old.value), &mut value);
     admission::allocate(call, writer, Some(&old.value), &mut value)?;
     let version = object::meta(&old.value, "resourceVersion").cloned().unwrap_or_default();
     object::metadata(&mut value).insert("resourceVersion".into(), version);

@@ -11,6 +11,7 @@ mod client;
 mod custom;
 mod deletion;
 mod discovery;
+mod events;
 mod golden;
 mod kube_client;
 mod lists;

@@ -301,3 +301,14 @@ async fn an_endpoint_slice_has_defaults_and_limits() {
     let empty = wire.create(SLICES, &slice(json!({"endpoints": [], "ports": []}))).await;
     assert!(empty["endpoints"].is_null() || empty["endpoints"] == json!([]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_chooses_for_a_service_belongs_to_nobody() {
+    let wire = Wire::new();
+    let stored = wire.create(SERVICES, &service("a")).await;
+    let owned = &stored["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"];
+    assert!(owned.get("f:type").is_some(), "{owned}");
+    for field in ["f:clusterIP", "f:clusterIPs", "f:ipFamilies", "f:ipFamilyPolicy"] {
+        assert!(owned.get(field).is_none(), "{field} in {owned}");
+    }
+}

@@ -64,13 +64,19 @@ impl Import {
         mcs::ServiceImport { metadata: self.metadata(), spec, status: Some(status) }
     }
 
-    /// The addresses that belong to the service, one per family, in the order of its families.
+    /// The addresses that belong to the service, one per family. They stay in their order, which is that of the derived
+    /// Service: an address must not change its place when another export becomes the oldest.
     fn usable(&self, vips: &[IpAddr]) -> Vec<IpAddr> {
         if self.is_headless() {
             return Vec::new();
         }
-        let of = |family: &IpFamily| vips.iter().copied().find(|ip| family_of(*ip) == *family);
-        self.ip_families.iter().filter_map(of).collect()
+        let mut families = self.ip_families.clone();
+        let mut take = |ip: &IpAddr| {
+            let place = families.iter().position(|family| *family == family_of(*ip))?;
+            families.remove(place);
+            Some(*ip)
+        };
+        vips.iter().filter_map(&mut take).collect()
     }
 
     fn metadata(&self) -> ObjectMeta {

@@ -20,7 +20,7 @@ use crate::names;
 use crate::policy::Policy;
 
 pub use lower::read_ports;
-pub use service::NotDerived;
+pub use service::{NotDerived, must_be_replaced};
 
 /// A service of the supercluster: all its exports, merged.
 #[derive(Clone, Debug, PartialEq)]

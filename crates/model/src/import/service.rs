@@ -34,17 +34,23 @@ fn words(families: &[IpFamily]) -> String {
 
 impl Import {
     /// The Service that holds the address of this import in a cluster that has the families `supported`.
+    ///
+    /// `existing` is the one that is there: the order of its families stays, because its first one cannot change, and
+    /// with it the address that clients know.
     pub fn derived_service(
         &self,
         supported: &[IpFamily],
+        existing: Option<&Service>,
         owner: Option<OwnerReference>,
     ) -> Result<Service, NotDerived> {
         let name = self.derived_service_name().ok_or(NotDerived::Headless)?;
         if self.ports.is_empty() {
             return Err(NotDerived::NoPorts);
         }
-        let families: Vec<IpFamily> =
+        let mut families: Vec<IpFamily> =
             self.ip_families.iter().copied().filter(|family| supported.contains(family)).collect();
+        let first = existing.and_then(first_family);
+        families.sort_by_key(|family| first.as_deref() != Some(family.as_str()));
         if families.is_empty() {
             return Err(NotDerived::FamilyNotSupported(self.ip_families.clone()));
         }
@@ -86,6 +92,16 @@ impl Import {
             ..ServiceSpec::default()
         }
     }
+}
+
+fn first_family(service: &Service) -> Option<String> {
+    service.spec.as_ref()?.ip_families.as_ref()?.first().cloned()
+}
+
+/// Whether the existing derived Service cannot become the wanted one and has to be made anew: the API server lets nobody
+/// change a Service's first family.
+pub fn must_be_replaced(existing: &Service, wanted: &Service) -> bool {
+    first_family(existing).is_some() && first_family(existing) != first_family(wanted)
 }
 
 /// The API server would set the target port to the port; saying so keeps the comparison with what is stored simple.

@@ -69,7 +69,7 @@ fn a_service_import_has_type_families_addresses_policies_and_its_clusters_in_sta
         spec.traffic_distribution = Some("PreferClose".into());
         spec.ports[0].app_protocol = Some("http".into());
     });
-    let lowered = value(import.mcs_import(&vips(&["10.96.0.7", "fd00::7"])));
+    let lowered = value(import.mcs_import(&vips(&["fd00::7", "10.96.0.7"])));
     assert_eq!(
         lowered["spec"],
         json!({
@@ -94,6 +94,7 @@ fn addresses_and_families_of_a_service_import_match_one_to_one() {
     let import = import_of(Dialect::Mcs, |spec| spec.ip_families = vec![IpFamily::V4, IpFamily::V6]);
     for (given, ips, families) in [
         (vec!["10.0.0.1", "fd00::1"], vec!["10.0.0.1", "fd00::1"], vec!["IPv4", "IPv6"]),
+        (vec!["fd00::1", "10.0.0.1"], vec!["fd00::1", "10.0.0.1"], vec!["IPv6", "IPv4"]),
         (vec!["fd00::1"], vec!["fd00::1"], vec!["IPv6"]),
         (vec!["10.0.0.1", "10.0.0.2"], vec!["10.0.0.1"], vec!["IPv4"]),
         (vec![], vec![], vec!["IPv4", "IPv6"]),
@@ -117,7 +118,7 @@ fn a_headless_service_has_no_address_no_affinity_no_derived_service_but_families
     let lowered = value(import.mcs_import(&vips(&["10.0.0.1"])));
     assert_eq!(lowered["spec"], json!({ "type": "Headless", "ipFamilies": ["IPv4"], "ports": [] }));
     assert_eq!(lowered["metadata"].get("annotations"), None);
-    assert_eq!(import.derived_service(&[IpFamily::V4], None), Err(NotDerived::Headless));
+    assert_eq!(import.derived_service(&[IpFamily::V4], None, None), Err(NotDerived::Headless));
     assert_eq!(import.kep_import(&vips(&["10.0.0.1"])).spec.ip, None);
 }
 
@@ -154,7 +155,7 @@ fn the_derived_service_has_the_ports_and_families_of_the_import_and_no_selector(
         spec.traffic_distribution = Some("PreferClose".into());
     });
     let owner = import.owner_reference("u-1");
-    let service = import.derived_service(&[IpFamily::V4, IpFamily::V6], Some(owner)).unwrap();
+    let service = import.derived_service(&[IpFamily::V4, IpFamily::V6], None, Some(owner)).unwrap();
     assert_eq!(
         value(&service),
         json!({
@@ -193,27 +194,45 @@ fn the_derived_service_has_the_ports_and_families_of_the_import_and_no_selector(
 #[test]
 fn the_derived_service_has_only_families_its_cluster_supports() {
     let import = import_of(Dialect::Mcs, |spec| spec.ip_families = vec![IpFamily::V6, IpFamily::V4]);
-    let spec = import.derived_service(&[IpFamily::V4], None).unwrap().spec.unwrap();
+    let spec = import.derived_service(&[IpFamily::V4], None, None).unwrap().spec.unwrap();
     assert_eq!(spec.ip_families, Some(vec!["IPv4".to_owned()]));
     assert_eq!(spec.ip_family_policy.as_deref(), Some("SingleStack"));
 
     let only_v6 = import_of(Dialect::Mcs, |spec| spec.ip_families = vec![IpFamily::V6]);
-    let refused = only_v6.derived_service(&[IpFamily::V4], None).unwrap_err();
+    let refused = only_v6.derived_service(&[IpFamily::V4], None, None).unwrap_err();
     assert_eq!(refused, NotDerived::FamilyNotSupported(vec![IpFamily::V6]));
     assert_eq!(refused.to_string(), "the service is IPv6, which this cluster does not have");
 }
 
 #[test]
+fn the_address_of_a_derived_service_outlives_the_export_that_chose_its_family() {
+    let v6_first = import_of(Dialect::Mcs, |spec| spec.ip_families = vec![IpFamily::V6, IpFamily::V4]);
+    let v4_first = import_of(Dialect::Mcs, |spec| spec.ip_families = vec![IpFamily::V4, IpFamily::V6]);
+    let v4_only = import_of(Dialect::Mcs, |spec| spec.ip_families = vec![IpFamily::V4]);
+    let both = [IpFamily::V4, IpFamily::V6];
+    let existing = v6_first.derived_service(&both, None, None).unwrap();
+    for (import, families, replaced) in [
+        (&v6_first, vec!["IPv6", "IPv4"], false),
+        (&v4_first, vec!["IPv6", "IPv4"], false),
+        (&v4_only, vec!["IPv4"], true),
+    ] {
+        let wanted = import.derived_service(&both, Some(&existing), None).unwrap();
+        assert_eq!(wanted.spec.as_ref().unwrap().ip_families, Some(strings(&families)));
+        assert_eq!(must_be_replaced(&existing, &wanted), replaced);
+    }
+}
+
+#[test]
 fn a_service_without_ports_cannot_have_an_address() {
     let import = import_of(Dialect::Mcs, |spec| spec.ports.clear());
-    assert_eq!(import.derived_service(&[IpFamily::V4], None), Err(NotDerived::NoPorts));
+    assert_eq!(import.derived_service(&[IpFamily::V4], None, None), Err(NotDerived::NoPorts));
 }
 
 #[test]
 fn a_traffic_distribution_that_no_server_knows_stays_on_the_import_only() {
     let import = import_of(Dialect::Mcs, |spec| spec.traffic_distribution = Some("PreferFar".into()));
     assert_eq!(import.mcs_import(&[]).spec.traffic_distribution.as_deref(), Some("PreferFar"));
-    let service = import.derived_service(&[IpFamily::V4], None).unwrap();
+    let service = import.derived_service(&[IpFamily::V4], None, None).unwrap();
     assert_eq!(service.spec.unwrap().traffic_distribution, None);
 }
 
@@ -226,7 +245,7 @@ fn the_two_dialects_of_one_name_have_two_derived_services_and_owners() {
         (owner.api_version.as_str(), owner.kind.as_str()),
         ("multicluster.k8s.io/v1alpha1", "ImportedService")
     );
-    let service = kep.derived_service(&[IpFamily::V4], None).unwrap();
+    let service = kep.derived_service(&[IpFamily::V4], None, None).unwrap();
     assert_eq!(service.metadata.labels.unwrap()[kep::IMPORTED_SERVICE_NAME_LABEL], "echo");
 }
 

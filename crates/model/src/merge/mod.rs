@@ -50,8 +50,8 @@ pub fn merge<'a>(
         return Merged { complaints, ..Merged::default() };
     };
     let settled = match policy.disagreement {
-        Disagreement::Withdraw => withdraw::settle(policy, &exports),
-        Disagreement::OldestWins => oldest::settle(policy, &exports),
+        Disagreement::Withdraw => withdraw::settle(&exports),
+        Disagreement::OldestWins => oldest::settle(&exports),
     };
     let mut conflicts = settled.conflicts;
     conflicts.sort_by_key(|conflict| place(conflict.reason));
@@ -118,8 +118,8 @@ fn admit(
 
 /// Names order offers; the payload decides between objects without one, which no server stores.
 fn by_name(a: &ServiceOffer, b: &ServiceOffer) -> Ordering {
-    let key = |offer: &ServiceOffer| (offer.metadata.name.clone(), offer.metadata.namespace.clone());
-    key(a).cmp(&key(b)).then_with(|| format!("{:?}", a.spec).cmp(&format!("{:?}", b.spec)))
+    let (a_key, b_key) = [a, b].map(|offer| (&offer.metadata.name, &offer.metadata.namespace)).into();
+    a_key.cmp(&b_key).then_with(|| format!("{:?}", a.spec).cmp(&format!("{:?}", b.spec)))
 }
 
 fn describe(offer: &ServiceOffer) -> String {

@@ -10,15 +10,14 @@ use tombolo_api::service::{IpFamily, ServicePort, SessionAffinity};
 use tombolo_api::tombolo::{OfferType, ServiceOfferSpec};
 
 use super::{Ranked, Settled};
-use crate::policy::{FamilyRule, Policy};
 use crate::verdict::Conflict;
 
-pub(super) fn settle(policy: &Policy, exports: &[Ranked]) -> Settled {
-    let families = match policy.families {
-        FamilyRule::Union => union_of_families(exports),
-        FamilyRule::OneForAll => union_of_families(exports).into_iter().take(1).collect(),
-    };
-    Settled { ports: union_of_ports(exports), families, conflicts: conflicts(exports) }
+pub(super) fn settle(exports: &[Ranked]) -> Settled {
+    Settled {
+        ports: union_of_ports(exports),
+        families: union_of_families(exports),
+        conflicts: conflicts(exports),
+    }
 }
 
 /// Every port whose name, and then whose protocol and number, no older export has taken.

@@ -26,6 +26,8 @@ fn merged(dialect: Dialect, changes: &[Change]) -> Merged {
     merge(Policy::of(dialect), &echo(), &offers)
 }
 
+type Check = fn(&Import) -> bool;
+
 const SAME: Change = |_| {};
 
 fn reasons(merged: &Merged) -> Vec<Reason> {
@@ -216,7 +218,7 @@ fn a_conflict_disappears_with_the_export_that_caused_it() {
 
 #[test]
 fn today_the_oldest_export_decides_every_field_and_every_export_hears_of_it() {
-    let cases: [(Change, Reason, fn(&Import) -> bool); 8] = [
+    let cases: [(Change, Reason, Check); 8] = [
         (
             |spec| spec.ports = ports(&["http:8080"]),
             Reason::PortConflict,

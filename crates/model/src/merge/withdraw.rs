@@ -1,7 +1,8 @@
 //! All exports agree, or there is no service (KEP-1645 first edition, Global Properties).
 //!
 //! Ports, IP family and whether the service is headless are global. Ports may complete each other as long as none
-//! contradicts; a family must be one that all exports have.
+//! contradicts; the service has one family, which must be one that all exports have (of several, the first of the oldest
+//! export).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -12,20 +13,19 @@ use tombolo_api::tombolo::OfferType;
 
 use super::{Ranked, Settled};
 use crate::cluster::ClusterId;
-use crate::policy::{FamilyRule, Policy};
 use crate::verdict::{Conflict, listing};
 
 /// What is said about one subject, and by whom.
 type Sides<T> = BTreeMap<T, BTreeSet<ClusterId>>;
 
-pub(super) fn settle(policy: &Policy, exports: &[Ranked]) -> Settled {
+pub(super) fn settle(exports: &[Ranked]) -> Settled {
     let common = common_families(exports);
     let conflicts = [port_conflict(exports), type_conflict(exports), family_conflict(exports, &common)];
-    let families = match policy.families {
-        FamilyRule::OneForAll => common.into_iter().take(1).collect(),
-        FamilyRule::Union => common,
-    };
-    Settled { ports: superset(exports), families, conflicts: conflicts.into_iter().flatten().collect() }
+    Settled {
+        ports: superset(exports),
+        families: common.into_iter().take(1).collect(),
+        conflicts: conflicts.into_iter().flatten().collect(),
+    }
 }
 
 /// All ports, in the order in which the oldest export that has them names them.

@@ -141,7 +141,8 @@ fn family(slice: &EndpointSlice) -> Option<IpFamily> {
 }
 
 /// Slice ports are tied to service ports by name alone, so a source whose port of that name has another number would get
-/// traffic meant for others: it must expose exactly the port that the import has (reference 1.7, strict ports).
+/// traffic meant for others: it must expose exactly the port that the import has (kubernetes-sigs/mcs-api
+/// conformance, StrictPortConflict).
 fn serves(import: &Import, part: &Contribution, port: &EndpointPort) -> bool {
     let name = port.name.as_deref().unwrap_or_default();
     let protocol = port.protocol.as_deref().unwrap_or("TCP");
