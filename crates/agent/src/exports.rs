@@ -82,7 +82,9 @@ impl<E: Edition> Controller for Exports<E> {
     async fn reconcile(&self, item: &Key) -> Result<Next, Error> {
         let service = ServiceRef { namespace: item.namespace.clone(), name: item.name.clone() };
         match self.views.exports.get(item) {
-            Some(export) if export.meta().deletion_timestamp.is_none() => self.publish(&service, &export).await?,
+            Some(export) if export.meta().deletion_timestamp.is_none() => {
+                self.publish(&service, &export).await?
+            }
             Some(export) => {
                 self.withdraw(&service).await?;
                 self.set_finalizer(&export, false).await?;
@@ -157,7 +159,8 @@ impl<E: Edition> Exports<E> {
             let Some(slice) = slices::publish(&publication, &source).slice else { continue };
             let current = held.get(&slice.name_any());
             let written = put(&api, current.map(|slice| &**slice), &slice, Extent::Whole).await?;
-            let version = written.as_ref().or(current.map(|slice| &**slice)).and_then(ResourceExt::resource_version);
+            let version =
+                written.as_ref().or(current.map(|slice| &**slice)).and_then(ResourceExt::resource_version);
             versions.include_slice(version.as_deref());
             wanted.push(slice.name_any());
         }
@@ -246,7 +249,7 @@ impl<E: Edition> Exports<E> {
     fn address(&self, service: &ServiceRef, merged: &Merged) -> Address {
         let Some(import) = &merged.import else { return Address::Settled };
         let Some(name) = import.derived_service_name() else { return Address::Settled };
-        if let Err(why) = import.derived_service(&self.shared.config.ip_families, None) {
+        if let Err(why) = import.derived_service(&self.shared.config.ip_families, None, None) {
             return Address::Failed(why.to_string());
         }
         match self.shared.services.get(&Key::new(service.namespace.clone(), name)) {

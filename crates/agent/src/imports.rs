@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Patch, PostParams};
-use kube::{Api, Error, ResourceExt};
+use kube::{Api, Error, Resource, ResourceExt};
 use serde_json::json;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, ServiceRef};
@@ -51,7 +51,8 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
     shared.hub_slices.listen(move |slice| {
         let label = |name: &str| slice.labels().get(name).cloned().unwrap_or_default();
         let place = Key::new(slice.namespace().unwrap_or_default(), label(tombolo_api::tombolo::OFFER_LABEL));
-        if let Some(offer) = offers.offers.get(&place).filter(|offer| offer.spec.dialect == E::POLICY.dialect) {
+        if let Some(offer) = offers.offers.get(&place).filter(|offer| offer.spec.dialect == E::POLICY.dialect)
+        {
             let key = key(&offer.spec.service);
             offers.progress.saw_slice::<E>(&key, slice.resource_version().as_deref());
             add.add(key);
@@ -82,7 +83,8 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
     let known_dead = Mutex::new(BTreeSet::new());
     shared.source_leases.listen(move |lease| {
         // A lease is renewed all the time; only death and return matter here.
-        let Some(cluster) = lease.labels().get(SOURCE_CLUSTER_LABEL).and_then(|label| label.parse().ok()) else { return };
+        let label = lease.labels().get(SOURCE_CLUSTER_LABEL);
+        let Some(cluster): Option<ClusterId> = label.and_then(|label| label.parse().ok()) else { return };
         let dead = lease.spec.as_ref().is_some_and(liveness::is_released);
         let mut known = known_dead.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = if dead { known.insert(cluster.clone()) } else { known.remove(&cluster) };
@@ -171,7 +173,8 @@ impl<E: Edition> Imports<E> {
         let name = names::derived_service(import.dialect, &import.service);
         let key = Key::new(import.service.namespace.clone(), name);
         let current = self.shared.services.get(&key).filter(|service| is_ours(&**service));
-        let Ok(desired) = import.derived_service(&self.shared.config.ip_families, None) else {
+        let Ok(desired) = import.derived_service(&self.shared.config.ip_families, current.as_deref(), None)
+        else {
             return Ok((Vec::new(), current));
         };
         let api: Api<Service> = Api::namespaced(self.shared.member.clone(), &key.namespace);
@@ -278,5 +281,7 @@ impl<E: Edition> Imports<E> {
 fn services_of<E: Edition>(shared: &Shared, cluster: &ClusterId) -> Vec<Key> {
     let namespace = names::hub_namespace(cluster);
     let all = shared.offers.within(&namespace).into_iter();
-    all.filter(|offer| offer.spec.dialect == E::POLICY.dialect).map(|offer| key(&offer.spec.service)).collect()
+    all.filter(|offer| offer.spec.dialect == E::POLICY.dialect)
+        .map(|offer| key(&offer.spec.service))
+        .collect()
 }

@@ -37,7 +37,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         tokio::select! {
             biased;
             _ = beats.tick() => {
-                let outcome = beat(&shared, &mut said).await;
+                let outcome = in_time(&shared, beat(&shared, &mut said)).await;
                 shared.note_contact(outcome.is_ok(), Instant::now());
                 if let Err(error) = outcome {
                     tracing::warn!(%error, "the heartbeat did not reach the hub");
@@ -46,7 +46,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             _ = reports.tick() => {
                 let report = shared.progress.report();
                 if said && published.as_ref() != Some(&report) {
-                    match publish(&shared, &report).await {
+                    match in_time(&shared, publish(&shared, &report)).await {
                         Ok(()) => published = Some(report),
                         Err(error) => tracing::debug!(%error, "the watermark did not reach the hub"),
                     }
@@ -54,6 +54,12 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
         }
     }
+}
+
+/// A hub that does not answer within a heartbeat is out of reach.
+async fn in_time(shared: &Shared, call: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    let answer = tokio::time::timeout(shared.config.heartbeat, call).await;
+    answer.unwrap_or_else(|_| Err(Error::Service("the hub does not answer".into())))
 }
 
 async fn beat(shared: &Shared, said: &mut bool) -> Result<(), Error> {

@@ -116,7 +116,8 @@ impl Shared {
     /// The addresses a member may have endpoints at.
     pub(crate) fn declared(&self, cluster: &ClusterId) -> Declared {
         let members = self.members();
-        let cidrs = members.get(cluster).map(|membership| membership.spec.pod_cidrs.clone()).unwrap_or_default();
+        let cidrs =
+            members.get(cluster).map(|membership| membership.spec.pod_cidrs.clone()).unwrap_or_default();
         Declared::read(&cidrs).0
     }
 }

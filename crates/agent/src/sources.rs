@@ -66,7 +66,8 @@ impl Keeper {
         }
         let beat = self.beat(cluster);
         let lease = self.shared.source_lease(cluster);
-        let was_dead = lease.as_ref().and_then(|lease| lease.spec.as_ref()).is_some_and(liveness::is_released);
+        let was_dead =
+            lease.as_ref().and_then(|lease| lease.spec.as_ref()).is_some_and(liveness::is_released);
         let pulse = self.pulses.entry(cluster.clone()).or_insert_with(|| match was_dead {
             true => Pulse::known_dead(beat.clone(), now),
             false => Pulse::first_seen(beat.clone(), now),
@@ -84,7 +85,8 @@ impl Keeper {
         }
         let lease = self.shared.source_lease(cluster);
         let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0));
-        let age = renewed.map(|renewed| self.shared.config.clock.now().duration_since(renewed).unsigned_abs());
+        let age =
+            renewed.map(|renewed| self.shared.config.clock.now().duration_since(renewed).unsigned_abs());
         age.is_none_or(|age| age >= self.shared.config.heartbeat)
     }
 

@@ -30,18 +30,39 @@ pub enum Acknowledgement {
     Failed { failures: Vec<(ClusterId, Failure)> },
 }
 
-/// How far the offer of `service` has come that the hub stores at `resource_version`.
+/// The resource versions at the hub that a member has to pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Versions {
+    /// That of the offer; `None` as long as it is not there.
+    pub offer: Option<String>,
+    /// The newest of its slices; `None` without slices.
+    pub slices: Option<u64>,
+}
+
+impl Versions {
+    /// Of an offer without slices.
+    pub fn of_offer(version: Option<&str>) -> Self {
+        Versions { offer: version.map(str::to_owned), slices: None }
+    }
+
+    /// Counts a slice in. One whose version cannot be read can be passed by nobody.
+    pub fn include_slice(&mut self, version: Option<&str>) {
+        let version = version.and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+        self.slices = self.slices.max(Some(version));
+    }
+}
+
+/// How far the offer of `service` has come that the hub stores at these versions.
 pub fn acknowledge<'a>(
-    resource_version: Option<&str>,
+    versions: &Versions,
     dialect: Dialect,
     service: &ServiceRef,
     members: impl IntoIterator<Item = Member<'a>>,
 ) -> Acknowledgement {
-    let version: Option<u64> = resource_version.and_then(|text| text.parse().ok());
     let (mut waiting, mut failures, mut count) = (Vec::new(), Vec::new(), 0);
     for member in members.into_iter().filter(|member| member.live) {
         count += 1;
-        let applied = member.status.filter(|status| has_passed(status, version));
+        let applied = member.status.filter(|status| has_passed(status, versions));
         match applied.map(|status| (find_failure(status, dialect, service), status.more_failures > 0)) {
             Some((Some(failure), _)) => failures.push((member.cluster.clone(), failure.clone())),
             // It failed at more than it has room to name: this service may be among them.
@@ -61,8 +82,13 @@ pub fn acknowledge<'a>(
     }
 }
 
-fn has_passed(status: &MembershipStatus, version: Option<u64>) -> bool {
-    matches!((status.applied_up_to(), version), (Some(applied), Some(version)) if applied >= version)
+fn has_passed(status: &MembershipStatus, versions: &Versions) -> bool {
+    let offer: Option<u64> = versions.offer.as_deref().and_then(|text| text.parse().ok());
+    let offers = matches!((status.applied_up_to(), offer), (Some(applied), Some(version)) if applied >= version);
+    let slices = versions.slices.is_none_or(|version| {
+        status.slices_applied_up_to().is_some_and(|applied| applied >= version)
+    });
+    offers && slices
 }
 
 fn find_failure<'a>(
@@ -120,7 +146,7 @@ mod tests {
             live: *live,
             status: status.as_ref(),
         });
-        acknowledge(Some(version), Dialect::Mcs, &echo(), members)
+        acknowledge(&Versions::of_offer(Some(version)), Dialect::Mcs, &echo(), members)
     }
 
     fn waiting(on: &[&str]) -> Acknowledgement {

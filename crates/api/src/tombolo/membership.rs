@@ -58,10 +58,14 @@ pub struct MembershipSpec {
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MembershipStatus {
-    /// The resourceVersion of the hub up to which the member has applied everything, but for the failures.
+    /// The resourceVersion of the hub up to which the member has applied all offers, but for the failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = schema::RESOURCE_VERSION))]
     pub watermark: Option<String>,
+    /// The same for slices: they come over a watch of their own, which may be ahead or behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20), regex(pattern = schema::RESOURCE_VERSION))]
+    pub slice_watermark: Option<String>,
     /// What it could not apply, as far as there is room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -102,9 +106,14 @@ fn is_zero(count: &i32) -> bool {
 }
 
 impl MembershipStatus {
-    /// The watermark as a number that can be compared; `None` while nothing was applied.
+    /// The watermark of offers as a number that can be compared; `None` while nothing was applied.
     pub fn applied_up_to(&self) -> Option<u64> {
         self.watermark.as_deref()?.parse().ok()
+    }
+
+    /// The same for slices.
+    pub fn slices_applied_up_to(&self) -> Option<u64> {
+        self.slice_watermark.as_deref()?.parse().ok()
     }
 }
 

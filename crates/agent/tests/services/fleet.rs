@@ -1,0 +1,211 @@
+//! A hub and some members, each with an agent that can be cut off or stopped.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tombolo_agent::{Agent, Config};
+use tombolo_api::{crd, kep, mcs};
+use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
+use tombolo_testkit::Faults;
+
+const EPOCH: &str = "2026-01-01T00:00:00Z";
+
+/// One cluster of the fleet.
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) cluster: Cluster,
+    /// Between this member's agent and the hub.
+    pub(crate) hub_link: Faults,
+    agent: Option<JoinHandle<()>>,
+    config: Config,
+}
+
+/// A supercluster.
+pub(crate) struct Fleet {
+    pub(crate) hub: Cluster,
+    pub(crate) members: Vec<Member>,
+}
+
+fn cluster(name: &str, seed: u64) -> Cluster {
+    Cluster::new(Options {
+        clock: Clock::starting_at(EPOCH.parse().unwrap()),
+        entropy: Entropy::seeded(seed),
+        ..Options::named(name)
+    })
+}
+
+async fn install_crds(client: &Client) {
+    for definition in crd::crds() {
+        let _ = Api::all(client.clone()).create(&PostParams::default(), &definition).await.unwrap();
+    }
+}
+
+async fn make_namespace(client: &Client, name: &str) {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+}
+
+impl Fleet {
+    /// A hub and the members `a`, `b`, …, each with the namespace `demo`, all agents running.
+    pub(crate) async fn of(size: usize) -> Self {
+        let hub = cluster("hub", 1);
+        install_crds(&hub.client()).await;
+        let mut members = Vec::new();
+        for place in 0..size {
+            let name = char::from(b'a' + u8::try_from(place).unwrap()).to_string();
+            make_namespace(&hub.client(), &format!("tombolo-{name}")).await;
+            let member = cluster(&name, 100 + place as u64);
+            install_crds(&member.client()).await;
+            make_namespace(&member.client(), "demo").await;
+            let config = Config {
+                pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
+                clock: Clock::starting_at(EPOCH.parse().unwrap()),
+                ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
+            };
+            let hub_link = Faults::seeded(place as u64);
+            members.push(Member { name, cluster: member, hub_link, agent: None, config });
+        }
+        let mut fleet = Self { hub, members };
+        for place in 0..size {
+            fleet.start(place);
+        }
+        fleet
+    }
+
+    /// Starts the agent of a member, for the first time or again.
+    pub(crate) fn start(&mut self, place: usize) {
+        let member = &mut self.members[place];
+        let hub = member.hub_link.client(&self.hub, User::admin());
+        let agent = Agent::new(member.config.clone(), member.cluster.client(), hub);
+        member.agent = Some(tokio::spawn(agent.run(std::future::pending())));
+    }
+
+    /// Kills the agent of a member without a word.
+    pub(crate) fn kill(&mut self, place: usize) {
+        if let Some(agent) = self.members[place].agent.take() {
+            agent.abort();
+        }
+    }
+}
+
+impl Member {
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.cluster.client(), "demo")
+    }
+
+    async fn apply<K>(&self, name: &str, value: &Value)
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Serialize,
+    {
+        self.api::<K>().patch(name, &PatchParams::apply("test").force(), &Patch::Apply(value)).await.unwrap();
+    }
+
+    /// A Service `echo` on the port, with one slice of these endpoints.
+    pub(crate) async fn serve(&self, port: u16, addresses: &[&str]) {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"},
+            "spec": {"ports": [{"name": "http", "port": port, "targetPort": 8080}]},
+        });
+        self.apply::<Service>("echo", &service).await;
+        self.endpoints(addresses).await;
+    }
+
+    pub(crate) async fn endpoints(&self, addresses: &[&str]) {
+        let endpoints: Vec<Value> = addresses
+            .iter()
+            .map(|ip| json!({"addresses": [ip], "conditions": {"ready": true}, "nodeName": "n"}))
+            .collect();
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "echo-1", "labels": {"kubernetes.io/service-name": "echo"}},
+            "addressType": "IPv4", "endpoints": endpoints,
+            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+        });
+        self.apply::<EndpointSlice>("echo-1", &slice).await;
+    }
+
+    pub(crate) async fn export_kep(&self) {
+        let export = json!({"apiVersion": "multicluster.k8s.io/v1alpha1", "kind": "ServiceExport", "metadata": {"name": "echo"}});
+        self.apply::<kep::ServiceExport>("echo", &export).await;
+    }
+
+    pub(crate) async fn export_mcs(&self) {
+        let export = json!({"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceExport", "metadata": {"name": "echo"}});
+        self.apply::<mcs::ServiceExport>("echo", &export).await;
+    }
+
+    pub(crate) async fn unexport_kep(&self) {
+        self.api::<kep::ServiceExport>().delete("echo", &DeleteParams::default()).await.unwrap();
+    }
+
+    pub(crate) async fn kep_import(&self) -> Option<kep::ImportedService> {
+        self.api().get_opt("echo").await.unwrap()
+    }
+
+    pub(crate) async fn mcs_import(&self) -> Option<mcs::ServiceImport> {
+        self.api().get_opt("echo").await.unwrap()
+    }
+
+    /// The status of a condition of the export, such as "True".
+    pub(crate) async fn kep_condition(&self, type_: &str) -> Option<(String, String)> {
+        let export: Option<kep::ServiceExport> = self.api().get_opt("echo").await.unwrap();
+        let conditions = export?.status?.conditions;
+        let found = conditions.into_iter().find(|condition| condition.type_ == type_)?;
+        Some((found.status.to_string(), found.message.unwrap_or_default()))
+    }
+
+    pub(crate) async fn mcs_condition(&self, type_: &str) -> Option<(String, String, String)> {
+        let export: Option<mcs::ServiceExport> = self.api().get_opt("echo").await.unwrap();
+        let conditions = export?.status?.conditions;
+        let found = conditions.into_iter().find(|condition| condition.type_ == type_)?;
+        Some((found.status, found.reason, found.message))
+    }
+
+    /// The addresses in imported slices, sorted; of one source, or of all.
+    pub(crate) async fn imported(&self, source: Option<&str>) -> Vec<String> {
+        let label = tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
+        let selector = source.map_or_else(|| label.to_owned(), |source| format!("{label}={source}"));
+        let slices =
+            self.api::<EndpointSlice>().list(&ListParams::default().labels(&selector)).await.unwrap();
+        let endpoints = slices.items.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default());
+        let mut addresses: Vec<String> = endpoints.flat_map(|endpoint| endpoint.addresses).collect();
+        addresses.sort();
+        addresses
+    }
+
+    pub(crate) async fn slices(&self) -> Vec<EndpointSlice> {
+        let selector = tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
+        self.api::<EndpointSlice>().list(&ListParams::default().labels(selector)).await.unwrap().items
+    }
+
+    /// The Services that hold addresses of imports.
+    pub(crate) async fn derived(&self) -> Vec<Service> {
+        let all = self.api::<Service>().list(&ListParams::default()).await.unwrap().items;
+        all.into_iter().filter(|service| service.name_any().starts_with("derived-")).collect()
+    }
+}
+
+/// Waits until `holds` says so; panics with `what` when that takes longer than any delay in the system.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
+    while !holds().await {
+        assert!(tokio::time::Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,97 @@
+//! Sources that die, hubs that are out of reach.
+
+use std::time::Duration;
+
+use tombolo_testkit::Outage;
+
+use crate::fleet::{Fleet, eventually};
+
+async fn shared_service() -> Fleet {
+    let fleet = Fleet::of(3).await;
+    for (member, address) in fleet.members[..2].iter().zip(["10.1.0.1", "10.2.0.1"]) {
+        member.serve(80, &[address]).await;
+        member.export_kep().await;
+    }
+    let c = &fleet.members[2];
+    eventually("imported", || async { c.imported(None).await.len() == 2 }).await;
+    fleet
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_endpoints_of_a_dead_source_go_after_its_lease_and_return_with_it() {
+    let mut fleet = shared_service().await;
+    fleet.kill(0);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(fleet.members[2].imported(Some("a")).await, ["10.1.0.1"], "not before the lease is over");
+    let c = &fleet.members[2];
+    eventually("a's endpoints are removed", || async { c.imported(Some("a")).await.is_empty() }).await;
+    assert_eq!(c.imported(Some("b")).await, ["10.2.0.1"], "b is not affected");
+    assert!(c.kep_import().await.is_some());
+    fleet.start(0);
+    let c = &fleet.members[2];
+    eventually("a is back", || async { c.imported(Some("a")).await == ["10.1.0.1"] }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_cut_off_dies_for_others_but_keeps_serving_itself() {
+    let fleet = shared_service().await;
+    let [a, b, c] = &fleet.members[..] else { unreachable!() };
+    a.hub_link.outage(Outage::Silent);
+    for member in [b, c] {
+        eventually("a's endpoints are removed", || async { member.imported(Some("a")).await.is_empty() })
+            .await;
+    }
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(a.imported(None).await, ["10.1.0.1", "10.2.0.1"], "a holds what it has");
+    a.hub_link.heal();
+    for member in [b, c] {
+        eventually("a is back", || async { member.imported(Some("a")).await == ["10.1.0.1"] }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn losing_the_hub_stops_no_traffic_until_the_hold_is_over() {
+    let fleet = shared_service().await;
+    for member in &fleet.members {
+        member.hub_link.outage(Outage::Refused);
+    }
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    for member in &fleet.members {
+        assert_eq!(member.imported(None).await, ["10.1.0.1", "10.2.0.1"], "in {}", member.name);
+    }
+    for member in &fleet.members {
+        member.hub_link.heal();
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    for member in &fleet.members {
+        assert_eq!(member.imported(None).await, ["10.1.0.1", "10.2.0.1"], "after it, in {}", member.name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_nothing_changes_only_heartbeats_are_written() {
+    let fleet = shared_service().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let picture = |fleet: &Fleet| {
+        let clients: Vec<_> = fleet.members.iter().map(|member| member.cluster.client()).collect();
+        async move {
+            let mut all = Vec::new();
+            for client in clients {
+                for path in [
+                    "/api/v1/services",
+                    "/apis/discovery.k8s.io/v1/endpointslices",
+                    "/apis/multicluster.k8s.io/v1alpha1/importedservices",
+                    "/apis/multicluster.k8s.io/v1alpha1/serviceexports",
+                ] {
+                    let request = http::Request::get(path).body(Vec::new()).unwrap();
+                    let list: serde_json::Value = client.request(request).await.unwrap();
+                    all.push(list["items"].clone());
+                }
+            }
+            all
+        }
+    };
+    let before = picture(&fleet).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(picture(&fleet).await, before);
+}

@@ -1,0 +1,8 @@
+//! Services across clusters: agents of several members and a hub, all in one process, under paused time.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+mod fleet;
+mod leases;
+mod lifecycle;
+mod verdicts;

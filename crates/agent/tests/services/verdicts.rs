@@ -1,0 +1,105 @@
+//! What exports are told.
+
+use crate::fleet::{Fleet, eventually};
+
+#[tokio::test(start_paused = true)]
+async fn an_export_is_exported_only_when_every_member_has_it() {
+    let mut fleet = Fleet::of(3).await;
+    {
+        let a = &fleet.members[0];
+        a.serve(80, &["10.1.0.1"]).await;
+        a.export_kep().await;
+        eventually("exported", || async {
+            a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+        })
+        .await;
+        assert_eq!(a.kep_condition("Initialized").await.unwrap().0, "True");
+        assert_eq!(a.kep_condition("Conflict").await.unwrap().0, "False");
+    }
+    fleet.kill(2);
+    let a = &fleet.members[0];
+    a.endpoints(&["10.1.0.2"]).await;
+    eventually("c is waited for by name", || async {
+        a.kep_condition("Exported")
+            .await
+            .is_some_and(|(status, message)| status == "False" && message.contains("c"))
+    })
+    .await;
+    fleet.start(2);
+    let a = &fleet.members[0];
+    eventually("exported again", || async {
+        a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicting_ports_withdraw_the_service_in_the_first_edition_and_both_exports_say_why() {
+    let fleet = Fleet::of(3).await;
+    let [a, b, c] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_kep().await;
+    eventually("imported", || async { c.kep_import().await.is_some() }).await;
+    b.serve(8080, &["10.2.0.1"]).await;
+    b.export_kep().await;
+    eventually("withdrawn", || async { c.kep_import().await.is_none() && c.imported(None).await.is_empty() })
+        .await;
+    for member in [a, b] {
+        eventually("the conflict is said", || async {
+            member.kep_condition("Conflict").await.is_some_and(|(status, _)| status == "True")
+        })
+        .await;
+        assert_eq!(member.kep_condition("Exported").await.unwrap().0, "False", "in {}", member.name);
+    }
+    b.serve(80, &["10.2.0.1"]).await;
+    eventually("back, with both", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
+    eventually("no conflict any more", || async {
+        a.kep_condition("Conflict").await.is_some_and(|(status, _)| status == "False")
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicting_ports_keep_the_service_today_and_the_oldest_wins() {
+    let fleet = Fleet::of(3).await;
+    let [a, b, c] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    eventually("imported", || async { c.mcs_import().await.is_some() }).await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    b.serve(8080, &["10.2.0.1"]).await;
+    b.export_mcs().await;
+    for member in [a, b] {
+        eventually("the conflict is said", || async {
+            member.mcs_condition("Conflict").await.is_some_and(|(status, ..)| status == "True")
+        })
+        .await;
+        assert_eq!(member.mcs_condition("Conflict").await.unwrap().1, "PortConflict", "in {}", member.name);
+    }
+    let import = c.mcs_import().await.unwrap();
+    assert_eq!(import.spec.ports.iter().map(|port| port.port).collect::<Vec<_>>(), [80]);
+    assert_eq!(c.imported(None).await, ["10.1.0.1"], "b does not serve port 80");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_service_is_said_and_heals_when_it_appears() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.export_mcs().await;
+    eventually("no service", || async {
+        a.mcs_condition("Valid")
+            .await
+            .is_some_and(|(status, reason, _)| status == "False" && reason == "NoService")
+    })
+    .await;
+    a.serve(80, &["10.1.0.1"]).await;
+    eventually("valid", || async {
+        a.mcs_condition("Valid").await.is_some_and(|(status, ..)| status == "True")
+    })
+    .await;
+    eventually("ready", || async {
+        a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
+    })
+    .await;
+    assert_eq!(b.imported(None).await, ["10.1.0.1"]);
+}
