@@ -43,7 +43,8 @@ fn packages() -> BTreeMap<String, Vec<(String, bool)>> {
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let list = |value: &Value| value.as_array().cloned().unwrap();
     let short = |value: &Value| value.as_str().unwrap().trim_start_matches("tombolo-").to_owned();
-    let names: BTreeSet<String> = list(&metadata["packages"]).iter().map(|package| short(&package["name"])).collect();
+    let names: BTreeSet<String> =
+        list(&metadata["packages"]).iter().map(|package| short(&package["name"])).collect();
     let edges = |package: &Value| {
         list(&package["dependencies"])
             .iter()

@@ -215,9 +215,10 @@ impl<E: Edition> Exports<E> {
         let now = Time(self.shared.config.clock.now());
         let mut conditions = E::conditions(export);
         let desired = of_export(E::POLICY.dialect, &state);
-        let changed = desired.into_iter().fold(false, |changed, condition| {
-            condition::set(&mut conditions, condition, now.clone()) || changed
-        });
+        let mut changed = false;
+        for condition in desired {
+            changed |= condition::set(&mut conditions, condition, now.clone());
+        }
         if !changed {
             return Ok(());
         }

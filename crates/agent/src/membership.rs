@@ -76,7 +76,7 @@ async fn beat(shared: &Shared, said: &mut bool) -> Result<(), Error> {
         ..LeaseSpec::default()
     };
     let metadata = ObjectMeta { name: Some(HEARTBEAT.to_owned()), ..ObjectMeta::default() };
-    let lease = Lease { metadata, spec: Some(spec), ..Lease::default() };
+    let lease = Lease { metadata, spec: Some(spec) };
     api.patch(HEARTBEAT, &apply_params(), &Patch::Apply(&lease)).await.map(|_| ())
 }
 

@@ -120,7 +120,7 @@ impl Keeper {
             labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
             ..ObjectMeta::default()
         };
-        let lease = Lease { metadata, spec: Some(spec), ..Lease::default() };
+        let lease = Lease { metadata, spec: Some(spec) };
         let api: Api<Lease> = Api::namespaced(shared.member.clone(), &shared.config.namespace);
         match api.patch(&name, &apply_params(), &Patch::Apply(&lease)).await {
             Err(Error::Api(status)) if status.is_not_found() => {

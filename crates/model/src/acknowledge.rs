@@ -84,10 +84,11 @@ pub fn acknowledge<'a>(
 
 fn has_passed(status: &MembershipStatus, versions: &Versions) -> bool {
     let offer: Option<u64> = versions.offer.as_deref().and_then(|text| text.parse().ok());
-    let offers = matches!((status.applied_up_to(), offer), (Some(applied), Some(version)) if applied >= version);
-    let slices = versions.slices.is_none_or(|version| {
-        status.slices_applied_up_to().is_some_and(|applied| applied >= version)
-    });
+    let offers =
+        matches!((status.applied_up_to(), offer), (Some(applied), Some(version)) if applied >= version);
+    let slices = versions
+        .slices
+        .is_none_or(|version| status.slices_applied_up_to().is_some_and(|applied| applied >= version));
     offers && slices
 }
 

@@ -205,7 +205,9 @@ mod tests {
             let accepted = policy.accept(address, family);
             assert_eq!(accepted.ok(), expected.then(|| address.parse().unwrap()), "{address}");
         }
-        assert_eq!(policy.accept("10.1.2.3", IpFamily::V6), Err(Dropped::WrongFamily));
+        for (address, family) in [("10.1.2.3", IpFamily::V6), ("::ffff:10.1.2.3", IpFamily::V4)] {
+            assert_eq!(policy.accept(address, family), Err(Dropped::WrongFamily), "{address}");
+        }
     }
 
     #[test]

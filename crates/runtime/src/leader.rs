@@ -76,7 +76,7 @@ impl Candidate {
     ) -> Result<bool, Error> {
         let Some(mut lease) = api.get_opt(&self.lease).await? else {
             let metadata = ObjectMeta { name: Some(self.lease.clone()), ..ObjectMeta::default() };
-            let lease = Lease { metadata, spec: Some(self.record(0)), ..Lease::default() };
+            let lease = Lease { metadata, spec: Some(self.record(0)) };
             return taken(api.create(&PostParams::default(), &lease).await);
         };
         let now = Instant::now();

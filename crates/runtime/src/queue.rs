@@ -28,6 +28,12 @@ struct State<T> {
     failures: BTreeMap<T, u32>,
 }
 
+impl<T: Ord + Clone> Default for Queue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Ord + Clone> Queue<T> {
     pub fn new() -> Self {
         let state = State {

@@ -34,9 +34,12 @@ pub(super) fn provide() -> Result<Option<PathBuf>, Failure> {
 
 fn is_usable(program: &Path) -> bool {
     let output = Command::new(program).args(["version", "--client", "-o", "json"]).output();
-    let version = output.ok().and_then(|output| serde_json::from_slice::<serde_json::Value>(&output.stdout).ok());
+    let version =
+        output.ok().and_then(|output| serde_json::from_slice::<serde_json::Value>(&output.stdout).ok());
     let minor = version.as_ref().and_then(|version| version["clientVersion"]["minor"].as_str());
-    minor.and_then(|minor| minor.trim_end_matches('+').parse::<u64>().ok()).is_some_and(|minor| minor >= OLDEST)
+    minor
+        .and_then(|minor| minor.trim_end_matches('+').parse::<u64>().ok())
+        .is_some_and(|minor| minor >= OLDEST)
 }
 
 /// Where things are kept between runs, outside the checkout.
@@ -67,11 +70,13 @@ fn install() -> bool {
         return false;
     }
     println!("installing the Debian package kubernetes-client");
-    [&["update", "--quiet"][..], &["install", "--yes", "--quiet", "kubernetes-client"]].iter().all(|arguments| {
-        let status =
-            Command::new("apt-get").args(*arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
-        status.is_ok_and(|status| status.success())
-    })
+    [&["update", "--quiet"][..], &["install", "--yes", "--quiet", "kubernetes-client"]].iter().all(
+        |arguments| {
+            let status =
+                Command::new("apt-get").args(*arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
+            status.is_ok_and(|status| status.success())
+        },
+    )
 }
 
 fn is_root() -> bool {

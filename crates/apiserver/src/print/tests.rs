@@ -1,3 +1,5 @@
+//! What `kubectl get` shows, kind by kind.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -114,6 +114,8 @@ fn a_headless_service_has_no_address_no_affinity_no_derived_service_but_families
         spec.type_ = OfferType::Headless;
         spec.ports.clear();
         spec.session_affinity = SessionAffinity::ClientIp;
+        spec.exported_annotations =
+            [("multicluster.kubernetes.io/derived-service".into(), "forged".into())].into();
     });
     let lowered = value(import.mcs_import(&vips(&["10.0.0.1"])));
     assert_eq!(lowered["spec"], json!({ "type": "Headless", "ipFamilies": ["IPv4"], "ports": [] }));

@@ -359,6 +359,21 @@ fn labels_come_as_a_whole_from_the_oldest_export() {
 }
 
 #[test]
+fn the_oldest_export_decides_whatever_its_cluster_is_called() {
+    let aged = |cluster: &str, second: i64, port: &str| {
+        with(offer(Dialect::Mcs, cluster), |spec| {
+            spec.exported_at = at(second);
+            spec.ports = ports(&[port]);
+        })
+    };
+    let offers = [aged("a", 300, "http:3"), aged("z", 100, "http:1"), aged("m", 200, "http:2")];
+    let merged = merge(&Policy::MCS, &echo(), &offers);
+    assert_eq!(merged.import.unwrap().ports, ports(&["http:1"]));
+    assert!(merged.verdicts.values().all(|verdict| verdict.winner == Some(id("z"))));
+    assert!(merged.verdicts[&id("a")].message().contains("in 2 of 3 clusters"));
+}
+
+#[test]
 fn among_exports_of_one_second_the_first_cluster_id_decides() {
     let tied =
         |cluster: &str, port: &str| with(offer(Dialect::Mcs, cluster), |spec| spec.ports = ports(&[port]));

@@ -295,6 +295,7 @@ fn slices_of_other_families_are_kept_apart_and_names_are_no_addresses() {
         Selected::default(),
         "one family for all"
     );
+    assert_eq!(consume(&import_of(Dialect::Mcs, SAME, dual), "a", &v6), Selected::default(), "not offered");
     let fqdn = of("FQDN", "example.com");
     assert_eq!(publish_from_a(&fqdn), Selected::default());
     assert_eq!(consume(&import_of(Dialect::Mcs, dual, dual), "a", &fqdn), Selected::default());

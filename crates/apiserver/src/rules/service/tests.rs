@@ -1,3 +1,5 @@
+//! What becomes of a Service that is written, case by case, and properties of the address pool.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Definitions: what is completed, accepted and refused.
+
 use serde_json::{Value, json};
 
 use super::{SERVICE_IMPORT, define, texts, yaml};

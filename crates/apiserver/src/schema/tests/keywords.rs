@@ -1,3 +1,5 @@
+//! Every keyword of a schema, with the message a violation gets.
+
 use serde_json::{Value, json};
 
 use super::{parse, texts};

@@ -1,3 +1,5 @@
+//! Whatever the value: no panic, and pruning and defaulting settle.
+
 use std::sync::LazyLock;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Validation rules in CEL.
+
 use serde_json::{Value, json};
 
 use super::{parse, texts};

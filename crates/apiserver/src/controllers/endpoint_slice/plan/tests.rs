@@ -1,3 +1,5 @@
+//! Which slices a Service gets, case by case.
+
 use serde_json::{Value, from_value, json};
 
 use super::*;
