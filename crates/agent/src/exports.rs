@@ -13,7 +13,7 @@ use tombolo_api::tombolo::{
     EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL, ServiceOffer, ServiceOfferSpec, ServiceRef,
 };
 use tombolo_model::acknowledge::{Acknowledgement, Member, Versions, acknowledge};
-use tombolo_model::address::Declared;
+use tombolo_model::address::{Declared, DropCount};
 use tombolo_model::conditions::{Address, ExportState, of_export};
 use tombolo_model::offer::{Refusal, offer};
 use tombolo_model::slices::{self, Publication};
@@ -21,6 +21,7 @@ use tombolo_model::{Merged, merge, names};
 use tombolo_runtime::{Controller, Key, Next, Queue};
 
 use crate::edition::Edition;
+use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
 use crate::write::{Extent, MANAGER as WRITER, delete, put};
 
@@ -152,11 +153,14 @@ impl<E: Edition> Exports<E> {
         let held = self.own_slices(service);
         let mut versions = Versions { offer: offer.resource_version(), slices: None };
         let mut wanted = Vec::new();
+        let mut dropped = DropCount::new();
         for source in self.shared.slices.within(&service.namespace) {
             if !slices::is_source(&source, service) {
                 continue;
             }
-            let Some(slice) = slices::publish(&publication, &source).slice else { continue };
+            let selected = slices::publish(&publication, &source);
+            add_drops(&mut dropped, selected.dropped);
+            let Some(slice) = selected.slice else { continue };
             let current = held.get(&slice.name_any());
             let written = put(&api, current.map(|slice| &**slice), &slice, Extent::Whole).await?;
             let version =
@@ -167,11 +171,16 @@ impl<E: Edition> Exports<E> {
         for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains(name)) {
             delete(&api, &**stale).await?;
         }
+        let key = Key::new(service.namespace.clone(), service.name.clone());
+        let passage = (Direction::Published, E::POLICY.dialect, key, self.shared.config.cluster.clone());
+        self.shared.metrics.note_drops(passage, dropped);
         Ok(versions)
     }
 
     /// Takes back the offer and its slices. Other members see the offer go first, and with it the service.
     async fn withdraw(&self, service: &ServiceRef) -> Result<(), Error> {
+        let key = Key::new(service.namespace.clone(), service.name.clone());
+        self.shared.metrics.forget_drops(Direction::Published, E::POLICY.dialect, &key, |_| false);
         if let Some(offer) = self.own_offer(service) {
             delete(&Api::namespaced(self.shared.hub.clone(), &self.namespace()), &*offer).await?;
         }

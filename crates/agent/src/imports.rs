@@ -11,12 +11,14 @@ use kube::{Api, Error, Resource, ResourceExt};
 use serde_json::json;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, ServiceRef};
+use tombolo_model::address::DropCount;
 use tombolo_model::liveness;
 use tombolo_model::slices::{self, Consumption};
 use tombolo_model::{ClusterId, Import, merge, names};
 use tombolo_runtime::{Controller, Key, Next, Queue};
 
 use crate::edition::Edition;
+use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
 use crate::write::{Extent, apply_params, delete, put};
 
@@ -227,9 +229,18 @@ impl<E: Edition> Imports<E> {
                 owner: owner.as_ref(),
             };
             let published = self.shared.slices_of(&part.cluster, &offer);
-            let selected = published.iter().filter_map(|slice| slices::import(&consumption, slice).slice);
-            wanted.extend(selected.map(|slice| (slice.name_any(), slice)));
+            let mut dropped = DropCount::new();
+            for slice in published {
+                let selected = slices::import(&consumption, &slice);
+                add_drops(&mut dropped, selected.dropped);
+                wanted.extend(selected.slice.map(|slice| (slice.name_any(), slice)));
+            }
+            let passage = (Direction::Imported, import.dialect, key(&import.service), part.cluster.clone());
+            self.shared.metrics.note_drops(passage, dropped);
         }
+        let is_part =
+            |cluster: &ClusterId| import.contribution(cluster).is_some() && !self.shared.is_dead(cluster);
+        self.shared.metrics.forget_drops(Direction::Imported, import.dialect, &key(&import.service), is_part);
         self.replace_slices(&import.service, wanted).await
     }
 
@@ -244,7 +255,10 @@ impl<E: Edition> Imports<E> {
         let held: BTreeMap<String, Arc<EndpointSlice>> =
             self.held_slices(service).into_iter().map(|slice| (slice.name_any(), slice)).collect();
         for (name, slice) in &wanted {
-            put(&api, held.get(name).map(|held| &**held), slice, Extent::Whole).await?;
+            let held = held.get(name).map(|held| &**held);
+            if let Some(written) = put(&api, held, slice, Extent::Whole).await? {
+                self.shared.metrics.note_slice(held, &written, self.shared.config.clock.now());
+            }
         }
         for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {
             delete(&api, &**stale).await?;
@@ -265,6 +279,7 @@ impl<E: Edition> Imports<E> {
 
     /// Removes everything of a service that nobody offers any more, as far as it is ours.
     async fn take_out(&self, item: &Key, service: &ServiceRef) -> Result<Next, Error> {
+        self.shared.metrics.forget_drops(Direction::Imported, E::POLICY.dialect, item, |_| false);
         self.replace_slices(service, BTreeMap::new()).await?;
         if let Some(import) = self.views.imports.get(item).filter(|import| is_ours(&**import)) {
             delete(&Api::namespaced(self.shared.member.clone(), &item.namespace), &*import).await?;

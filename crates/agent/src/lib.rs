@@ -10,20 +10,25 @@ mod edition;
 mod exports;
 mod imports;
 mod membership;
+mod metrics;
 mod progress;
+mod ready;
 mod shared;
 mod sources;
 mod write;
 
 pub use self::config::Config;
+pub use self::metrics::Metrics;
 
 use std::sync::Arc;
 
-use kube::Client;
+use kube::{Client, Error};
 use tokio::task::JoinSet;
-use tombolo_runtime::work;
+use tombolo_runtime::{Readiness, work};
 
 use self::edition::{Kep, Mcs};
+use self::metrics::Side;
+use self::ready::Gates;
 use self::shared::{EditionViews, Shared};
 
 /// An agent that is ready to run.
@@ -31,28 +36,59 @@ pub struct Agent {
     config: Config,
     member: Client,
     hub: Client,
+    metrics: Metrics,
+    gates: Option<Gates>,
 }
 
 impl Agent {
     /// An agent of the cluster behind `member`, which meets the others at `hub`.
     pub fn new(config: Config, member: Client, hub: Client) -> Self {
-        Self { config, member, hub }
+        Self { config, member, hub, metrics: Metrics::default(), gates: None }
+    }
+
+    /// Counts in `metrics`.
+    pub fn with_metrics(self, metrics: &Metrics) -> Self {
+        Self { metrics: metrics.clone(), ..self }
+    }
+
+    /// Keeps `readiness` waiting until all has been listed on both sides and the hub has heard of this agent.
+    pub fn with_readiness(self, readiness: &Readiness) -> Self {
+        Self { gates: Some(Gates::new(readiness)), ..self }
+    }
+
+    /// Asks the hub whether it would take this cluster; nothing changes there. It refuses an id that another cluster
+    /// uses.
+    pub async fn rehearse(&self) -> Result<(), Error> {
+        membership::rehearse(&self.config, &self.hub).await
     }
 
     /// Works until `stop` resolves. Returns early only when a part of it breaks.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut tasks = JoinSet::new();
-        let shared = Arc::new(Shared::new(self.config, self.member, self.hub));
+        let metrics = self.metrics;
+        let member = metrics.count_writes(self.member, Side::Member);
+        let hub = metrics.count_writes(self.hub, Side::Hub);
+        let shared = Arc::new(Shared::new(self.config, member, hub, metrics.clone()));
         let kep = Arc::new(EditionViews::<Kep>::new());
         let mcs = Arc::new(EditionViews::<Mcs>::new());
-        let exports = (exports::Exports::new(&shared, &kep), exports::Exports::new(&shared, &mcs));
-        let imports = (imports::Imports::new(&shared, &kep), imports::Imports::new(&shared, &mcs));
-        let expiry = sources::Expiry::new(&shared);
+        let _telling = metrics.tell(&shared, &kep, &mcs);
+        let exports = (
+            metrics.count_errors(exports::Exports::new(&shared, &kep)),
+            metrics.count_errors(exports::Exports::new(&shared, &mcs)),
+        );
+        let imports = (
+            metrics.count_errors(imports::Imports::new(&shared, &kep)),
+            metrics.count_errors(imports::Imports::new(&shared, &mcs)),
+        );
+        let expiry = metrics.count_errors(sources::Expiry::new(&shared));
         shared.follow(&mut tasks);
         kep.follow(&shared, &mut tasks);
         mcs.follow(&shared, &mut tasks);
         tasks.spawn(membership::run(shared.clone()));
         tasks.spawn(sources::run(shared.clone()));
+        if let Some(gates) = self.gates {
+            tasks.spawn(gates.open(shared.clone(), kep.clone(), mcs.clone()));
+        }
         let begin = async move {
             shared.synced().await;
             kep.synced().await;

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{ObjectMeta, Patch};
-use kube::{Api, Error};
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::{Api, Client, Error};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tombolo_api::tombolo::{Membership, MembershipSpec};
 use tombolo_model::names;
 
+use crate::config::Config;
 use crate::progress::Report;
 use crate::shared::Shared;
 use crate::write::apply_params;
@@ -82,7 +83,15 @@ async fn beat(shared: &Shared, said: &mut bool) -> Result<(), Error> {
 
 /// Says who the cluster is. The hub refuses a second cluster with the same id.
 async fn introduce(shared: &Shared) -> Result<(), Error> {
-    let config = &shared.config;
+    state(&shared.config, &shared.hub, &apply_params()).await
+}
+
+/// Asks the hub whether it would take the cluster, without changing anything.
+pub(crate) async fn rehearse(config: &Config, hub: &Client) -> Result<(), Error> {
+    state(config, hub, &apply_params().dry_run()).await
+}
+
+async fn state(config: &Config, hub: &Client, params: &PatchParams) -> Result<(), Error> {
     let namespace = names::hub_namespace(&config.cluster);
     let spec = MembershipSpec {
         cluster: config.cluster.to_string(),
@@ -90,8 +99,8 @@ async fn introduce(shared: &Shared) -> Result<(), Error> {
         pod_cidrs: config.pod_cidrs.clone(),
         region: config.region.clone(),
     };
-    let api: Api<Membership> = Api::namespaced(shared.hub.clone(), &namespace);
-    api.patch(STATEMENT, &apply_params(), &Patch::Apply(&Membership::new(STATEMENT, spec))).await.map(|_| ())
+    let api: Api<Membership> = Api::namespaced(hub.clone(), &namespace);
+    api.patch(STATEMENT, params, &Patch::Apply(&Membership::new(STATEMENT, spec))).await.map(|_| ())
 }
 
 async fn publish(shared: &Shared, report: &Report) -> Result<(), Error> {

@@ -80,6 +80,13 @@ impl Progress {
         }
     }
 
+    /// How far the watermarks of offers and slices are behind what was seen, in resource versions.
+    pub(crate) fn lag(&self) -> (u64, u64) {
+        let state = self.state();
+        let lag = |track: &Track| track.seen - track.watermark().unwrap_or(0).min(track.seen);
+        (lag(&state.offers), lag(&state.slices))
+    }
+
     /// Someone looks at a service now. What is seen from here on counts as new.
     pub(crate) fn begin<E: Edition>(&self, key: &Key) -> Work<'_> {
         let name = (E::POLICY.dialect, key.clone());

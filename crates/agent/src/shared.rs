@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher;
 use kube::{Api, Client};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
@@ -21,6 +22,7 @@ use tombolo_runtime::{Cache, Key, follow};
 use crate::config::Config;
 use crate::edition::Edition;
 use crate::membership::HEARTBEAT;
+use crate::metrics::Metrics;
 use crate::progress::Progress;
 
 /// The objects of the member and of the hub, as far as they are known.
@@ -38,11 +40,13 @@ pub(crate) struct Shared {
     /// One lease per source, in the member.
     pub(crate) source_leases: Arc<Cache<Lease>>,
     pub(crate) progress: Progress,
+    pub(crate) metrics: Metrics,
+    heard: watch::Sender<bool>,
     contact: Mutex<HubContact>,
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config, member: Client, hub: Client) -> Self {
+    pub(crate) fn new(config: Config, member: Client, hub: Client, metrics: Metrics) -> Self {
         Self {
             config,
             member,
@@ -56,6 +60,8 @@ impl Shared {
             heartbeats: Cache::new(),
             source_leases: Cache::new(),
             progress: Progress::default(),
+            metrics,
+            heard: watch::Sender::new(false),
             contact: Mutex::default(),
         }
     }
@@ -77,14 +83,28 @@ impl Shared {
 
     /// Waits until everything has been listed once on both sides: nothing is done on half a picture.
     pub(crate) async fn synced(&self) {
+        self.member_synced().await;
+        self.hub_synced().await;
+    }
+
+    pub(crate) async fn member_synced(&self) {
         self.services.synced().await;
         self.slices.synced().await;
         self.namespaces.synced().await;
+        self.source_leases.synced().await;
+    }
+
+    pub(crate) async fn hub_synced(&self) {
         self.offers.synced().await;
         self.hub_slices.synced().await;
         self.memberships.synced().await;
         self.heartbeats.synced().await;
-        self.source_leases.synced().await;
+    }
+
+    /// Waits until a heartbeat has reached the hub.
+    pub(crate) async fn heard(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.heard.subscribe().wait_for(|heard| *heard).await;
     }
 
     /// The members at the hub, each in its own namespace, with what they declare.
@@ -143,6 +163,7 @@ impl Shared {
                 contact.since = Some(now);
             }
             contact.last = Some(now);
+            self.heard.send_replace(true);
         }
         contact.lost = !heard;
     }

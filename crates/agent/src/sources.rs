@@ -52,8 +52,16 @@ impl Keeper {
         let now = self.start.elapsed();
         let members: Vec<ClusterId> = self.shared.members().into_keys().collect();
         self.pulses.retain(|cluster, _| members.contains(cluster));
-        for cluster in members {
-            let (liveness, advanced) = self.judge(&cluster, now);
+        let judged: Vec<_> = members
+            .into_iter()
+            .map(|cluster| {
+                let (liveness, advanced) = self.judge(&cluster, now);
+                (cluster, liveness, advanced)
+            })
+            .collect();
+        let states = judged.iter().map(|(cluster, liveness, _)| (cluster.clone(), *liveness));
+        self.shared.metrics.note_sources(states.collect());
+        for (cluster, liveness, advanced) in judged {
             let due = advanced || (liveness != Liveness::Expired && self.is_due(&cluster, liveness));
             self.renew(&cluster, liveness, due).await?;
         }

@@ -293,7 +293,9 @@ mod tests {
         let released = say(Some(&first), Expired, false, 40).unwrap();
         assert!(is_released(&released));
         assert_eq!(released.renew_time, first.renew_time, "nobody was heard");
-        assert_eq!(say(Some(&released), Expired, false, 41), None);
+        for renew in [false, true] {
+            assert_eq!(say(Some(&released), Expired, renew, 41), None, "the dead are not renewed");
+        }
 
         let back = say(Some(&released), Alive, true, 50).unwrap();
         assert_eq!((is_released(&back), back.lease_transitions), (false, Some(2)));

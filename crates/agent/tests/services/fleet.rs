@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tombolo_agent::{Agent, Config};
+use tombolo_agent::{Agent, Config, Metrics};
 use tombolo_api::{crd, kep, mcs};
 use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
 use tombolo_testkit::Faults;
@@ -24,6 +24,7 @@ pub(crate) struct Member {
     pub(crate) cluster: Cluster,
     /// Between this member's agent and the hub.
     pub(crate) hub_link: Faults,
+    pub(crate) metrics: Metrics,
     agent: Option<JoinHandle<()>>,
     config: Config,
 }
@@ -72,7 +73,8 @@ impl Fleet {
                 ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
             };
             let hub_link = Faults::seeded(place as u64);
-            members.push(Member { name, cluster: member, hub_link, agent: None, config });
+            let metrics = Metrics::default();
+            members.push(Member { name, cluster: member, hub_link, metrics, agent: None, config });
         }
         let mut fleet = Self { hub, members };
         for place in 0..size {
@@ -85,7 +87,8 @@ impl Fleet {
     pub(crate) fn start(&mut self, place: usize) {
         let member = &mut self.members[place];
         let hub = member.hub_link.client(&self.hub, User::admin());
-        let agent = Agent::new(member.config.clone(), member.cluster.client(), hub);
+        let agent =
+            Agent::new(member.config.clone(), member.cluster.client(), hub).with_metrics(&member.metrics);
         member.agent = Some(tokio::spawn(agent.run(std::future::pending())));
     }
 

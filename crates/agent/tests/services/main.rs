@@ -5,4 +5,5 @@
 mod fleet;
 mod leases;
 mod lifecycle;
+mod metrics;
 mod verdicts;

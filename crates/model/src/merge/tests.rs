@@ -207,6 +207,15 @@ fn affinity_that_all_clusters_have_is_that_of_the_whole_service() {
     let import = merged(Dialect::Kep, &[sticky, sticky]).import.unwrap();
     assert_eq!(import.session_affinity, SessionAffinity::ClientIp);
     assert_eq!(import.session_affinity_config, Some(affinity_config(10800)));
+    let short: Change = |spec| {
+        spec.session_affinity = SessionAffinity::ClientIp;
+        spec.session_affinity_config = Some(affinity_config(10));
+    };
+    let differing = merged(Dialect::Kep, &[sticky, short]).import.unwrap();
+    assert_eq!(
+        (differing.session_affinity, differing.session_affinity_config),
+        (SessionAffinity::None, None)
+    );
 }
 
 #[test]
@@ -368,7 +377,10 @@ fn the_oldest_export_decides_whatever_its_cluster_is_called() {
     };
     let offers = [aged("a", 300, "http:3"), aged("z", 100, "http:1"), aged("m", 200, "http:2")];
     let merged = merge(&Policy::MCS, &echo(), &offers);
-    assert_eq!(merged.import.unwrap().ports, ports(&["http:1"]));
+    let import = merged.import.unwrap();
+    assert_eq!(import.ports, ports(&["http:1"]));
+    let listed: Vec<_> = import.clusters.iter().map(|part| part.cluster.as_str()).collect();
+    assert_eq!(listed, ["a", "m", "z"], "clusters are listed by id all the same");
     assert!(merged.verdicts.values().all(|verdict| verdict.winner == Some(id("z"))));
     assert!(merged.verdicts[&id("a")].message().contains("in 2 of 3 clusters"));
 }

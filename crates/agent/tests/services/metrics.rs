@@ -1,0 +1,125 @@
+//! What the agents count, read as Prometheus reads it.
+
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use tombolo_api::tombolo::{ServiceOffer, ServiceOfferSpec};
+use tombolo_testkit::Outage;
+
+use crate::fleet::{Fleet, Member, eventually};
+
+fn scrape(member: &Member) -> String {
+    let mut registry = Registry::default();
+    member.metrics.register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    text
+}
+
+/// Waits until a line of the metrics reads like this; the name goes without its prefix.
+async fn shows(member: &Member, line: &str) {
+    let line = format!("tombolo_agent_{line}");
+    for _ in 0..2400 {
+        if scrape(member).lines().any(|other| other == line) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("never: {line} in\n{}", scrape(member));
+}
+
+#[tokio::test(start_paused = true)]
+async fn offers_imports_conflicts_and_writes_are_counted() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_kep().await;
+    shows(b, "offers{source=\"a\",dialect=\"kep\"} 1.0").await;
+    shows(b, "imports{dialect=\"kep\"} 1.0").await;
+    shows(b, "imports{dialect=\"mcs\"} 0.0").await;
+    shows(b, "watermark_lag{watch=\"offers\"} 0.0").await;
+    shows(b, "writes_total{side=\"member\",resource=\"importedservices\",result=\"ok\"} 1").await;
+    shows(a, "writes_total{side=\"hub\",resource=\"serviceoffers\",result=\"ok\"} 1").await;
+    shows(a, "conflicts{dialect=\"kep\"} 0.0").await;
+    b.serve(8080, &["10.2.0.1"]).await;
+    b.export_kep().await;
+    shows(a, "conflicts{dialect=\"kep\"} 1.0").await;
+    shows(a, "imports{dialect=\"kep\"} 0.0").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_are_left_out_are_counted_while_they_are() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1", "127.0.0.1", "10.9.0.1"]).await;
+    a.export_mcs().await;
+    shows(a, "dropped_endpoints{direction=\"published\",source=\"a\",reason=\"loopback\"} 1.0").await;
+    shows(a, "dropped_endpoints{direction=\"published\",source=\"a\",reason=\"undeclared\"} 1.0").await;
+    a.endpoints(&["10.1.0.1"]).await;
+    eventually("none left out", || async { !scrape(a).contains("dropped_endpoints{") }).await;
+    assert!(!scrape(b).contains("dropped_endpoints{"), "what was never published is not dropped again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forged_offer_is_counted_by_why_it_is_refused() {
+    let fleet = Fleet::of(2).await;
+    let [_, b] = &fleet.members[..] else { unreachable!() };
+    shows(b, "source_state{source=\"a\",state=\"alive\"} 1.0").await;
+    let spec: ServiceOfferSpec = serde_json::from_value(json!({
+        "cluster": "b", "dialect": "mcs", "service": {"namespace": "demo", "name": "echo"},
+        "exportedAt": "2026-01-01T00:00:00Z", "type": "ClusterIP", "ipFamilies": ["IPv4"], "ports": [{"port": 80}],
+    }))
+    .unwrap();
+    let api: Api<ServiceOffer> = Api::namespaced(fleet.hub.client(), "tombolo-a");
+    api.create(&PostParams::default(), &ServiceOffer::new("forged", spec)).await.unwrap();
+    shows(b, "refused_objects{kind=\"ServiceOffer\",reason=\"ForgedCluster\"} 1.0").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_state_of_sources_is_told() {
+    let mut fleet = Fleet::of(2).await;
+    shows(&fleet.members[1], "source_state{source=\"a\",state=\"alive\"} 1.0").await;
+    fleet.kill(0);
+    eventually("no state without an agent", || async {
+        !scrape(&fleet.members[0]).contains("source_state{")
+    })
+    .await;
+    let b = &fleet.members[1];
+    shows(b, "source_state{source=\"a\",state=\"expired\"} 1.0").await;
+    shows(b, "source_state{source=\"a\",state=\"alive\"} 0.0").await;
+    let line = "tombolo_agent_source_lease_age_seconds{source=\"a\"} ";
+    let age = scrape(b).lines().find_map(|other| other.strip_prefix(line)?.parse::<f64>().ok());
+    assert!(age.is_some_and(|age| age > 20.0), "{age:?}");
+    b.hub_link.outage(Outage::Refused);
+    shows(b, "source_state{source=\"b\",state=\"alive\"} 1.0").await;
+    eventually("writes that did not arrive", || async {
+        scrape(b).contains("side=\"hub\",resource=\"leases\",result=\"unreachable\"")
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_change_is_measured_from_its_trigger_to_the_import() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    let api: Api<EndpointSlice> = Api::namespaced(a.cluster.client(), "demo");
+    let trigger = async |time: &str| {
+        let body =
+            json!({"metadata": {"annotations": {"endpoints.kubernetes.io/last-change-trigger-time": time}}});
+        api.patch("echo-1", &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
+    };
+    a.serve(80, &["10.1.0.1"]).await;
+    trigger("2025-12-31T23:00:00Z").await;
+    a.export_mcs().await;
+    eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    assert!(!scrape(b).contains("propagation_seconds_count"), "a first import is no change");
+    trigger("2026-01-01T00:00:00Z").await;
+    shows(b, "propagation_seconds_count{source=\"a\"} 1").await;
+    trigger("2036-01-01T00:00:00Z").await;
+    a.endpoints(&["10.1.0.2"]).await;
+    eventually("imported", || async { b.imported(None).await == ["10.1.0.2"] }).await;
+    shows(b, "propagation_seconds_count{source=\"a\"} 1").await;
+}
