@@ -19,7 +19,7 @@ pub(crate) struct Definition {
     pub(crate) group: String,
     pub(crate) names: Names,
     pub(crate) namespaced: bool,
-    /// In the order of the definition; see [`Definition::served`] for the order of preference.
+    /// In the order of the definition; see the registry for the order of preference.
     pub(crate) versions: Vec<Version>,
 }
 

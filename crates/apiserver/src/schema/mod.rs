@@ -1,6 +1,6 @@
 //! What a CustomResourceDefinition says about its objects, and what follows from it.
 //!
-//! A [`Schema`] is parsed once from a version's `openAPIV3Schema` and then drops unknown fields, fills in defaults and
+//! A `Schema` is parsed once from a version's `openAPIV3Schema` and then drops unknown fields, fills in defaults and
 //! checks objects; a [`Definition`] is the whole custom resource with its versions, columns and subresources. Everything
 //! here is a pure function of JSON values: no store, no clock. Messages are those of a Kubernetes API server.
 

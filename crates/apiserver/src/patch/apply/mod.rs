@@ -1,8 +1,8 @@
 //! Server-side apply: who owns which field, and what happens when several people write one object.
 //!
-//! Every write is attributed to a manager. [`update`] tracks ordinary writes; [`plan`] merges an applied configuration
+//! Every write is attributed to a manager. [`update()`] tracks ordinary writes; [`plan()`] merges an applied configuration
 //! into the live object and [`Pending::finish`] records the outcome, so that defaulting and admission can run in between.
-//! Ownership is a [`FieldSet`] per manager, stored in `metadata.managedFields`.
+//! Ownership is a `FieldSet` per manager, stored in `metadata.managedFields`.
 //!
 //! The fields of the applied object that its endpoint ignores (`status` on the main one, all but `status` on `/status`)
 //! must be taken out before: whoever may not set a field cannot own it.
