@@ -6,6 +6,7 @@
 
 mod bench;
 mod crds;
+mod simulate;
 mod test;
 
 use std::path::Path;
@@ -28,6 +29,8 @@ enum Command {
     Bench(bench::Command),
     /// Write the CRD manifests in deploy/crds
     Crds(crds::Args),
+    /// Run the simulated supercluster with many seeds
+    Simulate(simulate::Args),
     /// Install what the tests need and run all of them
     Test(test::Args),
 }
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(command) => bench::run(command),
         Command::Crds(args) => crds::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Test(args) => test::run(&args),
     };
     match outcome {

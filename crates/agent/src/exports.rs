@@ -67,6 +67,15 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
             if offer.namespace().as_deref() == Some(&own) { add.add(key) } else { add_exported(key) }
         }
     });
+    // What another agent of this cluster, or a write whose answer was lost, left at the hub is to be corrected.
+    let (add, offers, own) = (queue.clone(), shared.clone(), names::hub_namespace(&shared.config.cluster));
+    shared.hub_slices.listen(move |slice| {
+        let offer = slice.labels().get(OFFER_LABEL).filter(|_| slice.namespace().as_deref() == Some(&own));
+        let offer = offer.and_then(|offer| offers.offers.get(&Key::new(own.clone(), offer.clone())));
+        if let Some(offer) = offer.filter(|offer| offer.spec.dialect == E::POLICY.dialect) {
+            add.add(Key::new(offer.spec.service.namespace.clone(), offer.spec.service.name.clone()));
+        }
+    });
     let (add, exports) = (queue.clone(), views.exports.clone());
     shared.memberships.listen(move |_| exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
 }

@@ -10,7 +10,7 @@ use kube::api::{Patch, PostParams};
 use kube::{Api, Error, Resource, ResourceExt};
 use serde_json::json;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
-use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, ServiceRef};
+use tombolo_api::tombolo::ServiceRef;
 use tombolo_model::address::DropCount;
 use tombolo_model::liveness;
 use tombolo_model::slices::{self, Consumption};
@@ -20,7 +20,7 @@ use tombolo_runtime::{Controller, Key, Next, Queue};
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
-use crate::write::{Extent, apply_params, delete, put};
+use crate::write::{Extent, apply_params, delete, find, is_ours, name_taken, put};
 
 /// The controller of one edition's imports.
 pub(crate) struct Imports<E: Edition> {
@@ -53,10 +53,13 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
     shared.hub_slices.listen(move |slice| {
         let label = |name: &str| slice.labels().get(name).cloned().unwrap_or_default();
         let place = Key::new(slice.namespace().unwrap_or_default(), label(tombolo_api::tombolo::OFFER_LABEL));
-        if let Some(offer) = offers.offers.get(&place).filter(|offer| offer.spec.dialect == E::POLICY.dialect)
-        {
+        let version = slice.resource_version();
+        let Some(offer) = offers.offers.get(&place) else {
+            return offers.progress.saw_early_slice(version.as_deref());
+        };
+        if offer.spec.dialect == E::POLICY.dialect {
             let key = key(&offer.spec.service);
-            offers.progress.saw_slice::<E>(&key, slice.resource_version().as_deref());
+            offers.progress.saw_slice::<E>(&key, version.as_deref());
             add.add(key);
         }
     });
@@ -108,10 +111,6 @@ fn key(service: &ServiceRef) -> Key {
     Key::new(service.namespace.clone(), service.name.clone())
 }
 
-fn is_ours<K: ResourceExt>(object: &K) -> bool {
-    object.labels().get(MANAGED_BY_LABEL).is_some_and(|manager| manager == MANAGER)
-}
-
 impl<E: Edition> Controller for Imports<E> {
     type Item = Key;
 
@@ -140,7 +139,8 @@ impl<E: Edition> Imports<E> {
             tracing::debug!(service = %item, "not imported: there is no such namespace");
             return Ok(Next::Rest);
         }
-        let current = self.views.imports.get(item);
+        let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
+        let current = find(&api, self.views.imports.get(item), &item.name).await?;
         if current.as_ref().is_some_and(|current| !is_ours(&**current)) {
             tracing::warn!(import = %item, "an import of this name is not ours and left alone");
             return Ok(Next::Rest);
@@ -174,12 +174,17 @@ impl<E: Edition> Imports<E> {
     ) -> Result<(Vec<IpAddr>, Option<Arc<Service>>), Error> {
         let name = names::derived_service(import.dialect, &import.service);
         let key = Key::new(import.service.namespace.clone(), name);
-        let current = self.shared.services.get(&key).filter(|service| is_ours(&**service));
-        let Ok(desired) = import.derived_service(&self.shared.config.ip_families, current.as_deref(), None)
-        else {
-            return Ok((Vec::new(), current));
+        let cached = self.shared.services.get(&key);
+        let ours = cached.clone().filter(|service| is_ours(&**service));
+        let families = &self.shared.config.ip_families;
+        let Ok(desired) = import.derived_service(families, ours.as_deref(), None) else {
+            return Ok((Vec::new(), ours));
         };
         let api: Api<Service> = Api::namespaced(self.shared.member.clone(), &key.namespace);
+        let current = find(&api, cached, &key.name).await?;
+        if let Some(taken) = current.as_deref().filter(|service| !is_ours(*service)) {
+            return Err(name_taken(taken));
+        }
         let written = put(&api, current.as_deref(), &desired, Extent::Part).await?;
         let held = written.as_ref().or(current.as_deref());
         let spec = held.and_then(|service| service.spec.as_ref());
@@ -254,16 +259,23 @@ impl<E: Edition> Imports<E> {
         let api: Api<EndpointSlice> = Api::namespaced(self.shared.member.clone(), &service.namespace);
         let held: BTreeMap<String, Arc<EndpointSlice>> =
             self.held_slices(service).into_iter().map(|slice| (slice.name_any(), slice)).collect();
+        let mut outcome = Ok(());
         for (name, slice) in &wanted {
-            let held = held.get(name).map(|held| &**held);
-            if let Some(written) = put(&api, held, slice, Extent::Whole).await? {
-                self.shared.metrics.note_slice(held, &written, self.shared.config.clock.now());
+            let cached = self.shared.slices.get(&Key::new(service.namespace.clone(), name.clone()));
+            let current = find(&api, cached, name).await?;
+            if let Some(taken) = current.as_deref().filter(|slice| !is_ours(*slice)) {
+                // The others are put in place all the same.
+                outcome = Err(name_taken(taken));
+                continue;
+            }
+            if let Some(written) = put(&api, current.as_deref(), slice, Extent::Whole).await? {
+                self.shared.metrics.note_slice(current.as_deref(), &written, self.shared.config.clock.now());
             }
         }
         for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {
             delete(&api, &**stale).await?;
         }
-        Ok(())
+        outcome
     }
 
     fn held_slices(&self, service: &ServiceRef) -> Vec<Arc<EndpointSlice>> {

@@ -39,9 +39,10 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             biased;
             _ = beats.tick() => {
                 let outcome = in_time(&shared, beat(&shared, &mut said)).await;
-                shared.note_contact(outcome.is_ok(), Instant::now());
-                if let Err(error) = outcome {
-                    tracing::warn!(%error, "the heartbeat did not reach the hub");
+                shared.hub_contact.note(outcome.is_ok(), Instant::now());
+                match outcome {
+                    Ok(()) => shared.note_heartbeat(),
+                    Err(error) => tracing::warn!(%error, "the heartbeat did not reach the hub"),
                 }
             }
             _ = reports.tick() => {

@@ -71,6 +71,14 @@ impl Progress {
         }
     }
 
+    /// A slice whose offer is not known yet: nothing is to be done for it now, and its offer brings it up again.
+    pub(crate) fn saw_early_slice(&self, version: Option<&str>) {
+        if let Some(version) = version.and_then(|text| text.parse().ok()) {
+            let mut state = self.state();
+            state.slices.seen = state.slices.seen.max(version);
+        }
+    }
+
     pub(crate) fn report(&self) -> Report {
         let state = self.state();
         Report {
@@ -166,6 +174,15 @@ mod tests {
         progress.saw_offer::<Kep>(&key("a"), Some("10"));
         let _ = progress.begin::<Mcs>(&key("a")).end(Ok(Next::Rest));
         assert_eq!(progress.report().offers, Some(9));
+    }
+
+    #[test]
+    fn a_slice_that_comes_before_its_offer_holds_nothing_back() {
+        let progress = Progress::default();
+        progress.saw_early_slice(Some("10"));
+        assert_eq!(progress.report().slices, Some(10));
+        progress.saw_slice::<Kep>(&key("a"), Some("11"));
+        assert_eq!(progress.report().slices, Some(10));
     }
 
     #[test]

@@ -42,7 +42,10 @@ pub(crate) struct Shared {
     pub(crate) progress: Progress,
     pub(crate) metrics: Metrics,
     heard: watch::Sender<bool>,
-    contact: Mutex<HubContact>,
+    /// Whether the hub answers.
+    pub(crate) hub_contact: LastHeard,
+    /// Whether the member's API server takes the leases of sources.
+    pub(crate) own_contact: LastHeard,
 }
 
 impl Shared {
@@ -62,7 +65,8 @@ impl Shared {
             progress: Progress::default(),
             metrics,
             heard: watch::Sender::new(false),
-            contact: Mutex::default(),
+            hub_contact: LastHeard::default(),
+            own_contact: LastHeard::default(),
         }
     }
 
@@ -99,6 +103,11 @@ impl Shared {
         self.hub_slices.synced().await;
         self.memberships.synced().await;
         self.heartbeats.synced().await;
+    }
+
+    /// Takes note that a heartbeat has reached the hub.
+    pub(crate) fn note_heartbeat(&self) {
+        self.heard.send_replace(true);
     }
 
     /// Waits until a heartbeat has reached the hub.
@@ -142,39 +151,43 @@ impl Shared {
     }
 }
 
-/// When the hub was last heard.
+/// When a server was last heard.
+#[derive(Debug, Default)]
+pub(crate) struct LastHeard(Mutex<Heard>);
+
 #[derive(Clone, Copy, Debug, Default)]
-struct HubContact {
+struct Heard {
     since: Option<Instant>,
     last: Option<Instant>,
     lost: bool,
 }
 
-impl Shared {
-    pub(crate) fn patience(&self) -> Patience {
-        Patience { duration: self.config.dead_after, hold: self.config.hold }
-    }
-
-    /// Takes note of whether the hub answered.
-    pub(crate) fn note_contact(&self, heard: bool, now: Instant) {
-        let mut contact = self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+impl LastHeard {
+    /// Takes note of whether the server answered.
+    pub(crate) fn note(&self, heard: bool, now: Instant) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if heard {
-            if contact.lost || contact.since.is_none() {
-                contact.since = Some(now);
+            if state.lost || state.since.is_none() {
+                state.since = Some(now);
             }
-            contact.last = Some(now);
-            self.heard.send_replace(true);
+            state.last = Some(now);
         }
-        contact.lost = !heard;
+        state.lost = !heard;
     }
 
-    /// The contact with the hub, as time since `start`.
+    /// The contact with the server, as time since `start`.
     pub(crate) fn contact(&self, start: Instant) -> Contact {
-        let contact = *self.contact.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = |moment: Option<Instant>| {
             moment.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(start))
         };
-        Contact { since: at(contact.since), lost: contact.lost.then(|| at(contact.last)) }
+        Contact { since: at(state.since), lost: state.lost.then(|| at(state.last)) }
+    }
+}
+
+impl Shared {
+    pub(crate) fn patience(&self) -> Patience {
+        Patience { duration: self.config.dead_after, hold: self.config.hold }
     }
 
     pub(crate) fn source_lease(&self, cluster: &ClusterId) -> Option<Arc<Lease>> {

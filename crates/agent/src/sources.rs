@@ -11,12 +11,13 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{ObjectMeta, Patch, PostParams};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Error, ResourceExt};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER};
-use tombolo_model::liveness::{self, Beat, Contact, Liveness, Patience, Pulse};
+use tombolo_model::liveness::{self, Beat, Liveness, Patience, Pulse};
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Controller, Key, Next, Queue, is_conflict};
 
@@ -61,11 +62,13 @@ impl Keeper {
             .collect();
         let states = judged.iter().map(|(cluster, liveness, _)| (cluster.clone(), *liveness));
         self.shared.metrics.note_sources(states.collect());
+        // One that fails does not keep the others from being renewed: their heartbeats have been counted.
+        let mut outcome = Ok(());
         for (cluster, liveness, advanced) in judged {
             let due = advanced || (liveness != Liveness::Expired && self.is_due(&cluster, liveness));
-            self.renew(&cluster, liveness, due).await?;
+            outcome = outcome.and(self.renew(&cluster, liveness, due).await);
         }
-        Ok(())
+        outcome
     }
 
     fn judge(&mut self, cluster: &ClusterId, now: Duration) -> (Liveness, bool) {
@@ -82,7 +85,7 @@ impl Keeper {
         });
         let advanced = beat.is_some_and(|beat| pulse.observe(beat, now));
         let patience = self.shared.patience();
-        (pulse.judge(self.shared.contact(self.start), &patience, now), advanced)
+        (pulse.judge(self.shared.hub_contact.contact(self.start), &patience, now), advanced)
     }
 
     /// Whether a lease is to be renewed that no heartbeat speaks for: of a source that is held, or of this cluster, which
@@ -116,7 +119,10 @@ impl Keeper {
         if liveness == Liveness::Expired {
             tracing::warn!(%cluster, "a source is dead: its heartbeat stands still");
         }
-        self.write(cluster, spec).await
+        let answer = timeout(shared.config.heartbeat, self.write(cluster, spec)).await;
+        let outcome = answer.unwrap_or_else(|_| Err(Error::Service("the API server does not answer".into())));
+        shared.own_contact.note(outcome.is_ok(), Instant::now());
+        outcome
     }
 
     async fn write(&self, cluster: &ClusterId, spec: LeaseSpec) -> Result<(), Error> {
@@ -167,22 +173,34 @@ impl Expiry {
         Self { shared: shared.clone(), queue, start: Instant::now(), pulses: Mutex::default() }
     }
 
-    /// Whether the lease was released, or nobody has renewed it for its whole duration.
-    fn is_over(&self, cluster: &ClusterId, lease: &LeaseSpec) -> bool {
+    /// Whether nobody has renewed the lease for its whole duration and a heartbeat: the keeper has the first word. While
+    /// the API server takes no renewals, their absence says nothing.
+    fn is_abandoned(&self, cluster: &ClusterId, lease: &LeaseSpec) -> bool {
         let now = self.start.elapsed();
         let mut pulses = self.pulses.lock().unwrap_or_else(PoisonError::into_inner);
         let beat = Beat::from(lease);
         let pulse =
             pulses.entry(cluster.clone()).or_insert_with(|| Pulse::first_seen(Some(beat.clone()), now));
         pulse.observe(beat, now);
-        let contact = Contact { since: Duration::ZERO, lost: None };
-        let patience = Patience { duration: self.duration(lease), hold: Duration::ZERO };
-        liveness::is_released(lease) || pulse.judge(contact, &patience, now) == Liveness::Expired
+        let contact = self.shared.own_contact.contact(self.start);
+        let patience = Patience { duration: self.duration(lease), hold: self.shared.config.hold };
+        pulse.judge(contact, &patience, now) == Liveness::Expired
+    }
+
+    /// Says in an abandoned lease that its source is dead, so that nobody brings its slices back.
+    async fn release(&self, lease: &Lease) -> Result<(), Error> {
+        let api: Api<Lease> = Api::namespaced(self.shared.member.clone(), &self.shared.config.namespace);
+        let patch = json!({
+            "metadata": {"resourceVersion": lease.resource_version()},
+            "spec": {"holderIdentity": ""},
+        });
+        api.patch(&lease.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await.map(|_| ())
     }
 
     fn duration(&self, lease: &LeaseSpec) -> Duration {
         let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        seconds.map_or(self.shared.config.dead_after, Duration::from_secs)
+        let lasts = seconds.map_or(self.shared.config.dead_after, Duration::from_secs);
+        lasts.saturating_add(self.shared.config.heartbeat)
     }
 }
 
@@ -211,8 +229,15 @@ impl Controller for Expiry {
 
     async fn reconcile(&self, cluster: &ClusterId) -> Result<Next, Error> {
         let lease = self.shared.source_lease(cluster);
-        let Some(spec) = lease.as_ref().and_then(|lease| lease.spec.as_ref()) else { return Ok(Next::Rest) };
-        if !self.is_over(cluster, spec) {
+        let Some((lease, spec)) = lease.as_ref().and_then(|lease| Some((lease, lease.spec.as_ref()?))) else {
+            return Ok(Next::Rest);
+        };
+        let abandoned = self.is_abandoned(cluster, spec);
+        if !liveness::is_released(spec) {
+            if abandoned {
+                // The released lease comes back through the watch, to everybody.
+                self.release(lease).await?;
+            }
             return Ok(Next::Again(self.duration(spec)));
         }
         let of_source = |slice: &EndpointSlice| {

@@ -1,9 +1,13 @@
 //! Writing only what differs.
 
+use std::sync::Arc;
+
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::core::Status;
 use kube::{Api, Error, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
+use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER as OURS};
 use tombolo_runtime::unless_gone;
 
 use crate::edition::Kind;
@@ -22,6 +26,32 @@ pub(crate) enum Extent {
     Whole,
     /// What we want; the server fills in the rest.
     Part,
+}
+
+/// What the API server has under a name. A cache that knows of nothing may only be late, so then the server is asked:
+/// what is applied over an object of somebody else cannot be taken back.
+pub(crate) async fn find<K: Kind>(
+    api: &Api<K>,
+    cached: Option<Arc<K>>,
+    name: &str,
+) -> Result<Option<Arc<K>>, Error> {
+    match cached {
+        Some(cached) => Ok(Some(cached)),
+        None => Ok(api.get_opt(name).await?.map(Arc::new)),
+    }
+}
+
+/// Whether an object was made by an agent.
+pub(crate) fn is_ours<K: ResourceExt>(object: &K) -> bool {
+    object.labels().get(MANAGED_BY_LABEL).is_some_and(|manager| manager == OURS)
+}
+
+/// The error when somebody else's object has the name that ours should get.
+pub(crate) fn name_taken<K: Kind>(object: &K) -> Error {
+    let (kind, name) = (K::kind(&()), object.name_any());
+    let message = format!("a {kind} {name} of someone else is in the way; remove it or let it be managed");
+    let status = Status::failure(&message, "NameTaken").with_code(409);
+    Error::Api(Box::new(status))
 }
 
 /// Makes the API server hold `desired`, unless `current` shows that it does. Returns what was written.
@@ -49,11 +79,13 @@ pub(crate) async fn delete<K: Kind>(api: &Api<K>, object: &K) -> Result<(), Erro
 fn holds<T: Serialize>(current: &T, desired: &T, extent: Extent) -> bool {
     let (Some(current), Some(desired)) = (lean(current), lean(desired)) else { return false };
     let metadata = ["labels", "annotations", "ownerReferences"];
-    let sections = desired.as_object().into_iter().flatten().filter(|(key, _)| !is_elsewhere(key));
+    // What is wanted empty is not in `desired` at all, so for the whole the sections of both count.
+    let beyond = current.as_object().into_iter().flatten().filter(|_| extent == Extent::Whole);
+    let sections = desired.as_object().into_iter().flatten().chain(beyond).map(|(key, _)| key);
     metadata.iter().all(|field| within(&current["metadata"][field], &desired["metadata"][field]))
-        && sections.into_iter().all(|(key, value)| match extent {
-            Extent::Whole => current[key] == *value,
-            Extent::Part => within(&current[key], value),
+        && sections.filter(|key| !is_elsewhere(key)).all(|key| match extent {
+            Extent::Whole => current[key] == desired[key],
+            Extent::Part => within(&current[key], &desired[key]),
         })
 }
 
@@ -100,5 +132,26 @@ fn is_nothing(value: &Value) -> bool {
         Value::Object(fields) => fields.is_empty(),
         Value::Array(items) => items.is_empty(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_whole_is_held_only_without_anything_beyond_it() {
+        let current = json!({"endpoints": [{"addresses": ["10.0.0.1"]}], "addressType": "IPv4"});
+        let cases = [
+            (current.clone(), true, true),
+            (json!({"addressType": "IPv4", "endpoints": []}), false, true),
+            (json!({"addressType": "IPv6"}), false, false),
+        ];
+        for (desired, whole, part) in cases {
+            assert_eq!(holds(&current, &desired, Extent::Whole), whole, "{desired}");
+            assert_eq!(holds(&current, &desired, Extent::Part), part, "{desired}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use tombolo_apiserver::controllers::{self, Settings};
 use tombolo_apiserver::{Cluster, Context, Options, Server, kubeconfig};
 
 use crate::failure::Failure;
+use crate::interrupt::interrupted;
 
 /// The nodes of each cluster: two, so that things spread.
 const PHANTOM_NODES: usize = 2;
@@ -164,14 +165,4 @@ async fn serve(listening: Vec<Listening>) -> Result<(), Failure> {
     let _ = stop.send(true);
     while tasks.join_next().await.is_some() {}
     Ok(())
-}
-
-async fn interrupted() -> Result<(), Failure> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let cannot = |cause: std::io::Error| Failure::new("cannot wait for signals").because(cause);
-    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result.map_err(cannot),
-        _ = terminate.recv() => Ok(()),
-    }
 }

@@ -1,7 +1,10 @@
 //! `tombolo`: one binary, one subcommand per part.
 
+mod agent;
 mod apiserver;
 mod failure;
+mod interrupt;
+mod span;
 
 use std::process::ExitCode;
 
@@ -22,14 +25,17 @@ struct Arguments {
 enum Command {
     /// Run embedded Kubernetes API servers until Ctrl-C, with a kubeconfig that has a context for each.
     Apiserver(apiserver::Arguments),
+    /// Run the agent of a member cluster: offer what it exports, import what others offer.
+    Agent(Box<agent::Arguments>),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    start_logging(arguments.verbose);
+    start_logging(arguments.verbose, &arguments.command);
     let outcome = match arguments.command {
         Command::Apiserver(command) => apiserver::run(command).await,
+        Command::Agent(command) => agent::run(*command).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,9 +43,14 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Logs go to standard error; `RUST_LOG` decides in detail.
-fn start_logging(verbose: bool) {
-    let quiet = if verbose { "debug" } else { "warn" };
+/// Logs go to standard error; `RUST_LOG` decides in detail. What a person runs to try things is quiet; a part that runs
+/// unattended says what it does.
+fn start_logging(verbose: bool, command: &Command) {
+    let quiet = match command {
+        _ if verbose => "debug",
+        Command::Apiserver(_) => "warn",
+        Command::Agent(_) => "info",
+    };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }

@@ -75,9 +75,10 @@ impl Truth {
                 }
             }
         }
-        let declared = world.members.iter().map(|member| {
-            (member.config.cluster.clone(), Declared::read(&member.config.pod_cidrs).0)
-        });
+        let declared = world
+            .members
+            .iter()
+            .map(|member| (member.config.cluster.clone(), Declared::read(&member.config.pod_cidrs).0));
         Self { offered: all, declared: declared.collect() }
     }
 
@@ -127,7 +128,8 @@ pub(crate) fn origin(slice: &EndpointSlice) -> Option<(Name, String)> {
     let label = |key: &str| slice.labels().get(key).cloned();
     let source = label(SOURCE_CLUSTER_LABEL)?;
     label(MANAGED_BY_LABEL).filter(|manager| manager == MANAGER)?;
-    let found = Dialect::ALL.iter().find_map(|dialect| Some((*dialect, label(Policy::of(*dialect).import_label)?)));
+    let found =
+        Dialect::ALL.iter().find_map(|dialect| Some((*dialect, label(Policy::of(*dialect).import_label)?)));
     let (dialect, name) = found?;
     Some(((dialect, Key::new(slice.namespace()?, name)), source))
 }

@@ -56,6 +56,10 @@ pub(crate) struct Member {
     pub(crate) own_link: Faults,
     agent: Option<JoinHandle<()>>,
     pub(crate) sight: Sight,
+    /// One of its links is out.
+    pub(crate) is_cut: bool,
+    /// Requests go wrong on one of its links.
+    pub(crate) is_spoiled: bool,
     /// Since when the agent runs and neither of its links is out.
     pub(crate) unobstructed: Option<Instant>,
     /// Since when there is, moreover, no fault at all.
@@ -173,7 +177,18 @@ impl Member {
         };
         let sight = Sight::of(observers, &cluster.client());
         let (hub_link, own_link) = (Faults::seeded(dice.u64(..)), Faults::seeded(dice.u64(..)));
-        Self { config, cluster, hub_link, own_link, agent: None, sight, unobstructed: None, clean: None }
+        Self {
+            config,
+            cluster,
+            hub_link,
+            own_link,
+            agent: None,
+            sight,
+            is_cut: false,
+            is_spoiled: false,
+            unobstructed: None,
+            clean: None,
+        }
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -1,0 +1,217 @@
+//! The shipped RBAC rules are enough for an agent, and keep it out of other members' namespaces.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, Error};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tombolo_agent::{Agent, Config, Metrics};
+use tombolo_api::tombolo::{Membership, ServiceOffer};
+use tombolo_api::{crd, kep, mcs};
+use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
+use tombolo_runtime::Candidate;
+
+const EPOCH: &str = "2026-01-01T00:00:00Z";
+const HUB_RULES: &str = include_str!("../../../deploy/hub/member-rbac.yaml");
+const MEMBER_RULES: &str = include_str!("../../../deploy/member/agent-rbac.yaml");
+
+async fn cluster(name: &str, seed: u64) -> Cluster {
+    let cluster = Cluster::new(Options {
+        rbac: true,
+        clock: Clock::starting_at(EPOCH.parse().unwrap()),
+        entropy: Entropy::seeded(seed),
+        ..Options::named(name)
+    });
+    for definition in crd::crds() {
+        let _ = Api::all(cluster.client()).create(&PostParams::default(), &definition).await.unwrap();
+    }
+    cluster
+}
+
+/// Applies a manifest as an administrator would.
+async fn apply(cluster: &Cluster, manifest: &str) {
+    for document in manifest.split("\n---\n") {
+        let value: Value = serde_saphyr::from_str(document).unwrap();
+        let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+        let (group, version) = match value["apiVersion"].as_str().unwrap().split_once('/') {
+            Some((group, version)) => (group, version),
+            None => ("", "v1"),
+        };
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &text(&value["kind"])));
+        let api: Api<DynamicObject> = match value["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(cluster.client(), namespace, &kind),
+            None => Api::all_with(cluster.client(), &kind),
+        };
+        let name = text(&value["metadata"]["name"]);
+        api.patch(&name, &PatchParams::apply("admin").force(), &Patch::Apply(&value)).await.unwrap();
+    }
+}
+
+fn hub_account(hub: &Cluster, member: &str) -> Client {
+    hub.client_as(User::service_account(&format!("tombolo-{member}"), "agent"))
+}
+
+fn member_account(member: &Cluster) -> Client {
+    member.client_as(User::service_account("tombolo-system", "tombolo-agent"))
+}
+
+async fn join(hub: &Cluster, name: &str, seed: u64) -> Cluster {
+    apply(hub, &HUB_RULES.replace("NAMESPACE", &format!("tombolo-{name}"))).await;
+    let member = cluster(name, seed).await;
+    apply(&member, MEMBER_RULES).await;
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some("demo".to_owned());
+    Api::all(member.client()).create(&PostParams::default(), &namespace).await.unwrap();
+    member
+}
+
+/// Starts an agent with nothing but the shipped rules, led as in production.
+async fn start(hub: &Cluster, name: &str, member: &Cluster) -> Metrics {
+    let metrics = Metrics::default();
+    let clock = Clock::starting_at(EPOCH.parse().unwrap());
+    let config = Config { clock, ..Config::new(name.parse().unwrap(), format!("identity-{name}")) };
+    let agent = Agent::new(config, member_account(member), hub_account(hub, name)).with_metrics(&metrics);
+    agent.rehearse().await.unwrap();
+    let candidate = Candidate::new("tombolo-system", "tombolo-agent", name);
+    let account = member_account(member);
+    tokio::spawn(async move { candidate.lead(account, agent.run(std::future::pending())).await });
+    metrics
+}
+
+async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
+    while !holds().await {
+        assert!(tokio::time::Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+const EXPORTED: &str = r#"
+apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: demo}
+spec: {ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: echo-1, namespace: demo, labels: {kubernetes.io/service-name: echo}}
+addressType: IPv4
+endpoints: [{addresses: [10.1.0.7], conditions: {ready: true}}]
+ports: [{name: http, port: 8080, protocol: TCP}]
+---
+apiVersion: multicluster.k8s.io/v1alpha1
+kind: ServiceExport
+metadata: {name: echo, namespace: demo}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: echo, namespace: demo}
+"#;
+
+async fn imported(member: &Cluster) -> usize {
+    let api: Api<EndpointSlice> = Api::namespaced(member.client(), "demo");
+    let imported = ListParams::default().labels(mcs::SOURCE_CLUSTER_LABEL);
+    api.list(&imported).await.unwrap().items.len()
+}
+
+async fn is_ready(member: &Cluster) -> bool {
+    let export: mcs::ServiceExport = Api::namespaced(member.client(), "demo").get("echo").await.unwrap();
+    let conditions = export.status.map(|status| status.conditions).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[tokio::test(start_paused = true)]
+async fn agents_with_the_shipped_rules_export_import_and_take_back() {
+    let hub = cluster("hub", 1).await;
+    let (a, b) = (join(&hub, "a", 2).await, join(&hub, "b", 3).await);
+    let all = [start(&hub, "a", &a).await, start(&hub, "b", &b).await];
+    apply(&a, EXPORTED).await;
+    eventually("imported in both editions", || async { imported(&b).await == 2 }).await;
+    eventually("acknowledged", || async { is_ready(&a).await }).await;
+    assert!(
+        Api::<kep::ImportedService>::namespaced(b.client(), "demo").get_opt("echo").await.unwrap().is_some()
+    );
+    let leases =
+        Api::<Lease>::namespaced(b.client(), "tombolo-system").list(&ListParams::default()).await.unwrap();
+    assert_eq!(leases.items.len(), 3, "of two sources and of the leader");
+
+    Api::<kep::ServiceExport>::namespaced(a.client(), "demo")
+        .delete("echo", &DeleteParams::default())
+        .await
+        .unwrap();
+    Api::<mcs::ServiceExport>::namespaced(a.client(), "demo")
+        .delete("echo", &DeleteParams::default())
+        .await
+        .unwrap();
+    eventually("gone", || async {
+        let services =
+            Api::<Service>::namespaced(b.client(), "demo").list(&ListParams::default()).await.unwrap();
+        let offers = Api::<ServiceOffer>::all(hub.client()).list(&ListParams::default()).await.unwrap();
+        imported(&b).await == 0 && services.items.is_empty() && offers.items.is_empty()
+    })
+    .await;
+    for metrics in all {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        metrics.register(&mut registry);
+        encode(&mut text, &registry).unwrap();
+        assert!(text.contains("result=\"ok\"") && !text.contains("result=\"forbidden\""), "{text}");
+    }
+}
+
+fn is_forbidden<T>(result: Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Api(status)) if status.code == 403)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_can_write_nowhere_but_in_its_own_namespace_at_the_hub() {
+    let hub = cluster("hub", 1).await;
+    let (_a, _b) = (join(&hub, "a", 2).await, join(&hub, "b", 3).await);
+    let as_a = hub_account(&hub, "a");
+    let objects = [
+        ("coordination.k8s.io", "v1", "Lease", json!({"spec": {"holderIdentity": "forged"}})),
+        ("discovery.k8s.io", "v1", "EndpointSlice", json!({"addressType": "IPv4", "endpoints": []})),
+        ("tombolo.dev", "v1alpha1", "Membership", json!({"spec": {"cluster": "b", "identity": "forged"}})),
+    ];
+    for (group, version, kind, mut object) in objects {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        object["apiVersion"] = format!("{group}/{version}").into();
+        object["kind"] = kind.into();
+        object["metadata"] = json!({"name": "member"});
+        for (namespace, allowed) in [("tombolo-a", true), ("tombolo-b", false), ("default", false)] {
+            let api: Api<DynamicObject> = Api::namespaced_with(as_a.clone(), namespace, &resource);
+            let outcome = api.patch("member", &PatchParams::apply("a").force(), &Patch::Apply(&object)).await;
+            assert_eq!(is_forbidden(outcome), !allowed, "{kind} in {namespace}");
+        }
+    }
+    let offers: Api<ServiceOffer> = Api::namespaced(as_a.clone(), "tombolo-b");
+    assert!(is_forbidden(offers.delete("any", &DeleteParams::default()).await));
+    let statements: Api<Membership> = Api::namespaced(as_a.clone(), "tombolo-b");
+    let status = json!({"status": {"watermark": "999"}});
+    assert!(is_forbidden(
+        statements.patch_status("member", &PatchParams::default(), &Patch::Merge(&status)).await
+    ));
+    assert!(is_forbidden(Api::<Secret>::all(as_a.clone()).list(&ListParams::default()).await));
+    assert!(offers.list(&ListParams::default()).await.is_ok(), "what others offer can be read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_has_no_rights_in_its_cluster_beyond_its_work() {
+    let hub = cluster("hub", 1).await;
+    let a = join(&hub, "a", 2).await;
+    let agent = member_account(&a);
+    assert!(is_forbidden(Api::<Secret>::all(agent.clone()).list(&ListParams::default()).await));
+    let leases: Api<Lease> = Api::namespaced(agent.clone(), "kube-system");
+    assert!(is_forbidden(leases.create(&PostParams::default(), &Lease::default()).await));
+    let exports: Api<mcs::ServiceExport> = Api::namespaced(agent.clone(), "demo");
+    assert!(is_forbidden(exports.delete("echo", &DeleteParams::default()).await));
+    let namespaces: Api<Namespace> = Api::all(agent);
+    assert!(is_forbidden(namespaces.delete("demo", &DeleteParams::default()).await));
+}

@@ -1,0 +1,277 @@
+//! What must be true at every moment, whatever goes wrong.
+//!
+//! Endpoints are watched event by event, so that not even the shortest gap is missed. An endpoint counts as settled once
+//! nothing about its service has changed for a while, the hub has exactly what the members offer, and the consumer has
+//! the endpoint: from then on only a change of the service or the silence of its source excuses its absence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::ResourceExt;
+use serde_json::Value;
+use tokio::time::Instant;
+use tombolo_api::mcs;
+use tombolo_api::tombolo::OFFER_LABEL;
+use tombolo_model::names;
+use tombolo_runtime::{Cache, Key};
+
+use crate::truth::{Name, Offered, Truth, addresses, lean, meaning, origin, service};
+use crate::world::{Member, World};
+
+/// How long nothing may have disturbed a service before it counts as settled: longer than any retry.
+const CALM: Duration = Duration::from_secs(15);
+/// A heartbeat comes every 5 s and may fail now and then; a source silent for longer may be taken for dead at 30 s.
+const SILENCE: Duration = Duration::from_secs(20);
+/// A source is dead after 30 s; looking, writing and removing take the rest.
+const DEATH: Duration = Duration::from_secs(35);
+/// A consumer that was disturbed needs to reach the hub again first: two heartbeats and the longest retry of a watch.
+const RECOVERY: Duration = Duration::from_secs(50);
+
+/// What happened, for whoever has to understand a failing seed.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<(OnceLock<Instant>, Mutex<Vec<String>>)>);
+
+impl Log {
+    pub(crate) fn note(&self, what: &str) {
+        let now = Instant::now();
+        let at = now.duration_since(*self.0.0.get_or_init(|| now));
+        locked(&self.0.1).push(format!("{:>9.3}s {what}", at.as_secs_f64()));
+    }
+
+    pub(crate) fn text(&self) -> String {
+        locked(&self.0.1).join("\n")
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Endpoint {
+    consumer: String,
+    name: Name,
+    source: String,
+    address: String,
+}
+
+#[derive(Default)]
+struct State {
+    settled: BTreeSet<Endpoint>,
+    /// Every address that a source has ever had for a service, inside of what it declares.
+    published: BTreeSet<(String, Key, String)>,
+    broken: Vec<String>,
+}
+
+/// An object of a user's that nobody may touch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Foreign {
+    Service,
+    Slice,
+    Import,
+}
+
+/// Watches the invariants of one run.
+#[derive(Default)]
+pub(crate) struct Guard {
+    state: Arc<Mutex<State>>,
+    log: Log,
+    touched: BTreeMap<Key, (Instant, BTreeSet<usize>)>,
+    beats: BTreeMap<String, (Option<String>, Instant)>,
+    foreign: Vec<(usize, Foreign, Key, Value)>,
+    /// How many endpoints were settled, summed over all looks: a run that settles nothing checks nothing.
+    pub(crate) watched: usize,
+}
+
+impl Guard {
+    pub(crate) fn new(world: &World, log: Log) -> Self {
+        let guard = Self { log, ..Self::default() };
+        for member in &world.members {
+            let (state, cache) = (guard.state.clone(), Arc::downgrade(&member.sight.slices));
+            let (consumer, log) = (member.name().to_owned(), guard.log.clone());
+            member.sight.slices.listen(move |slice| check(&state, &cache, &consumer, slice, &log));
+        }
+        guard
+    }
+
+    /// A user is about to change something about a service in a member.
+    pub(crate) fn touch(&mut self, place: usize, key: &Key) {
+        let entry = self.touched.entry(key.clone()).or_insert_with(|| (Instant::now(), BTreeSet::new()));
+        entry.0 = Instant::now();
+        entry.1.insert(place);
+        locked(&self.state).settled.retain(|endpoint| endpoint.name.1 != *key);
+    }
+
+    pub(crate) fn allow(&self, source: &str, key: &Key, address: &str) {
+        locked(&self.state).published.insert((source.to_owned(), key.clone(), address.to_owned()));
+    }
+
+    pub(crate) async fn protect(&mut self, world: &World, place: usize, kind: Foreign, key: Key) {
+        let object = read(&world.members[place], kind, &key).await;
+        self.foreign.push((place, kind, key, object));
+    }
+
+    /// Checks everything that is not checked event by event.
+    pub(crate) async fn look(&mut self, world: &World) -> Result<(), String> {
+        self.listen_to_hearts(world);
+        self.find_the_dead(world);
+        self.settle(world);
+        for (place, kind, key, before) in &self.foreign {
+            let now = read(&world.members[*place], *kind, key).await;
+            if now != *before {
+                let member = world.members[*place].name();
+                return Err(format!("{kind:?} {key} of a user in {member} changed:\n{before}\n{now}"));
+            }
+        }
+        match locked(&self.state).broken.first() {
+            Some(broken) => Err(broken.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn listen_to_hearts(&mut self, world: &World) {
+        let now = Instant::now();
+        for member in &world.members {
+            let key = Key::new(names::hub_namespace(&member.config.cluster), "heartbeat");
+            let version = world.hub_sight.heartbeats.get(&key).and_then(|beat| beat.resource_version());
+            let known = self.beats.entry(member.name().to_owned()).or_insert((None, now));
+            if known.0 != version {
+                *known = (version, now);
+            }
+            if now.duration_since(known.1) > SILENCE {
+                locked(&self.state).settled.retain(|endpoint| endpoint.source != member.name());
+            }
+        }
+    }
+
+    fn find_the_dead(&self, world: &World) {
+        let now = Instant::now();
+        for consumer in &world.members {
+            let Some(clean) = consumer.clean else { continue };
+            let present = present(consumer);
+            for (source, (_, beat)) in &self.beats {
+                let over = now > (*beat + DEATH).max(clean + RECOVERY) && source != consumer.name();
+                if over && present.keys().any(|(_, from)| from == source) {
+                    let silent = now.duration_since(*beat);
+                    let text =
+                        format!("{source}, silent for {silent:?}, outlives its lease in {}", consumer.name());
+                    self.log.note(&text);
+                    locked(&self.state).broken.push(text);
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self, world: &World) {
+        let truth = Truth::of(world);
+        for (name, offered) in &truth.offered {
+            if !self.is_calm(world, name) || !hub_has(world, name, offered) {
+                continue;
+            }
+            let Some(import) = truth.merged(name).import else { continue };
+            for consumer in world.members.iter().filter(|member| is_long_ago(member.unobstructed)) {
+                let present = present(consumer);
+                for slice in truth.slices(name, &import, &consumer.config.cluster) {
+                    let Some((_, source)) = origin(&slice) else { continue };
+                    let Some(held) = present.get(&(name.clone(), source.clone())) else { continue };
+                    let settled = addresses(&slice).into_iter().filter(|address| held.contains(address));
+                    let settled = settled.map(|address| Endpoint {
+                        consumer: consumer.name().to_owned(),
+                        name: name.clone(),
+                        source: source.clone(),
+                        address,
+                    });
+                    // A source that is silent may disappear at any moment.
+                    if self.beats.get(&source).is_some_and(|beat| beat.1.elapsed() < SILENCE) {
+                        locked(&self.state).settled.extend(settled);
+                    }
+                }
+            }
+        }
+        self.watched += locked(&self.state).settled.len();
+    }
+
+    /// Whether nothing is on its way any more.
+    fn is_calm(&self, world: &World, name: &Name) -> bool {
+        self.touched.get(&name.1).is_some_and(|(when, places)| {
+            when.elapsed() >= CALM
+                && places.iter().all(|place| is_long_ago(world.members[*place].unobstructed))
+        })
+    }
+}
+
+fn is_long_ago(moment: Option<Instant>) -> bool {
+    moment.is_some_and(|moment| moment.elapsed() >= CALM)
+}
+
+/// Whether the hub has what is offered of a service, and no more.
+fn hub_has(world: &World, name: &Name, offered: &BTreeMap<tombolo_model::ClusterId, Offered>) -> bool {
+    let offers = world.hub_sight.offers.all();
+    let offers =
+        offers.iter().filter(|offer| offer.spec.dialect == name.0 && offer.spec.service == service(&name.1));
+    let found: BTreeMap<String, Value> =
+        offers.map(|offer| (offer.spec.cluster.clone(), lean(&offer.spec))).collect();
+    let wanted = offered.iter().map(|(cluster, offered)| (cluster.to_string(), lean(&offered.offer.spec)));
+    let label = names::offer(name.0, &service(&name.1));
+    let slices = world.hub_sight.slices.all();
+    let slices = slices.iter().filter(|slice| slice.labels().get(OFFER_LABEL) == Some(&label));
+    let held: BTreeMap<_, _> = slices.map(|slice| (Key::of(&**slice), meaning(slice))).collect();
+    let published = offered.values().flat_map(|offered| &offered.slices);
+    found == wanted.collect() && held == published.map(|slice| (Key::of(slice), meaning(slice))).collect()
+}
+
+type Present = BTreeMap<(Name, String), BTreeSet<String>>;
+
+/// The imported addresses in a member.
+fn present(member: &Member) -> Present {
+    let mut present = Present::new();
+    for slice in member.sight.slices.all() {
+        if let Some(from) = origin(&slice) {
+            present.entry(from).or_default().extend(addresses(&slice));
+        }
+    }
+    present
+}
+
+/// Called with every change of a slice in a consumer.
+fn check(
+    state: &Mutex<State>,
+    cache: &Weak<Cache<EndpointSlice>>,
+    consumer: &str,
+    slice: &EndpointSlice,
+    log: &Log,
+) {
+    let (Some(cache), Some((name, source))) = (cache.upgrade(), origin(slice)) else { return };
+    let all = cache.within(&name.1.namespace);
+    let same =
+        all.iter().filter(|other| origin(other).is_some_and(|found| found == (name.clone(), source.clone())));
+    let held: BTreeSet<String> = same.flat_map(|slice| addresses(slice)).collect();
+    let mut state = locked(state);
+    let mut broken = Vec::new();
+    for endpoint in &state.settled {
+        let concerned = endpoint.consumer == consumer && endpoint.name == name && endpoint.source == source;
+        if concerned && !held.contains(&endpoint.address) {
+            broken.push(format!("a settled endpoint blinks: {endpoint:?}"));
+        }
+    }
+    for address in &held {
+        if !state.published.contains(&(source.clone(), name.1.clone(), address.clone())) {
+            broken.push(format!(
+                "{consumer} has {address} of {name:?} from {source}, which never published it"
+            ));
+        }
+    }
+    broken.iter().for_each(|text| log.note(text));
+    state.broken.extend(broken);
+}
+
+async fn read(member: &Member, kind: Foreign, key: &Key) -> Value {
+    match kind {
+        Foreign::Service => member.get::<Service>(key).await,
+        Foreign::Slice => member.get::<EndpointSlice>(key).await,
+        Foreign::Import => member.get::<mcs::ServiceImport>(key).await,
+    }
+}

@@ -1,0 +1,242 @@
+//! `tombolo agent`: the agent of one member, as a process.
+//!
+//! Flags are resolved into a configuration that is logged once; whatever cannot work (no id, an id that another cluster
+//! uses, no place at the hub) is said at the start, with what to do about it. A hub that is merely out of reach is no
+//! reason not to start: what was imported before stays.
+
+mod resolve;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::Args;
+use kube::{Client, Error};
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tombolo_agent::{Agent, Config, Metrics};
+use tombolo_api::service::IpFamily;
+use tombolo_model::{ClusterId, names};
+use tombolo_runtime::{Admin, Candidate, Readiness, Waiting};
+
+use crate::failure::Failure;
+use crate::interrupt::interrupted;
+use crate::span;
+
+/// The Lease in the member that the agents of a cluster compete for.
+const LEADER_LEASE: &str = "tombolo-agent";
+/// Who does not lead by then stands by, which is what a second agent is for: it is ready.
+const STANDBY_AFTER: Duration = Duration::from_secs(5);
+/// How long the end may take before it is forced.
+const DRAIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The kubeconfig of the member; without it the default one, or the pod's own account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the member in its kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// The kubeconfig of the hub; without it that of the member, with --hub-context.
+    #[arg(long, value_name = "FILE", required_unless_present = "hub_context")]
+    hub_kubeconfig: Option<PathBuf>,
+    /// The context of the hub in its kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    hub_context: Option<String>,
+    /// The id of the cluster; without it the value of ClusterProperty cluster.clusterset.k8s.io.
+    #[arg(long, value_name = "ID")]
+    cluster_id: Option<ClusterId>,
+    /// Where the cluster's pods have their addresses; may be given several times. Endpoints outside are not offered.
+    #[arg(long = "pod-cidr", value_name = "CIDR", value_delimiter = ',')]
+    pod_cidrs: Vec<String>,
+    /// The region the cluster is in.
+    #[arg(long)]
+    region: Option<String>,
+    /// The IP families of the cluster's Services; without it those of Service default/kubernetes, which a dual-stack
+    /// cluster has in one family only.
+    #[arg(long = "ip-family", value_name = "FAMILY", value_delimiter = ',')]
+    ip_families: Vec<IpFamily>,
+    /// The namespace of the agent's own objects in the member.
+    #[arg(long, default_value = "tombolo-system")]
+    namespace: String,
+    /// How often the agent says at the hub that it lives.
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = span::parse)]
+    heartbeat: Duration,
+    /// A source whose heartbeat stands still for so long is dead.
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = span::parse)]
+    dead_after: Duration,
+    /// While the hub is out of reach nobody is declared dead for so long; 0: at once.
+    #[arg(long, value_name = "SPAN", default_value = "15m", value_parser = span::parse)]
+    hold: Duration,
+    /// Make namespaces that a service is imported into; otherwise it waits for them.
+    #[arg(long)]
+    create_namespaces: bool,
+    /// Where /metrics, /livez and /readyz are answered. Whoever can reach it can read them.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9470")]
+    admin_address: SocketAddr,
+    /// Let one agent of several work, and another take over (the default).
+    #[arg(long, overrides_with = "no_leader_elect")]
+    leader_elect: bool,
+    /// Work at once. Two agents of one cluster that do so get in each other's way.
+    #[arg(long, overrides_with = "leader_elect")]
+    no_leader_elect: bool,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let (member, hub) = resolve::clients(&arguments).await?;
+    let config = resolve::config(&arguments, &member).await?;
+    announce(&arguments, &config);
+    let metrics = Metrics::default();
+    let agent = Agent::new(config.clone(), member.clone(), hub).with_metrics(&metrics);
+    ask_hub(&agent, &config).await?;
+    let (mut registry, readiness) = (Registry::default(), Readiness::default());
+    metrics.register(&mut registry);
+    let leading = Leading::wait_in(&readiness);
+    let admin = bind(&arguments, registry, readiness.clone()).await?;
+    let elected = !arguments.no_leader_elect;
+    Process { agent, admin, readiness, leading, candidate: elected.then(|| candidate(&config)), member }
+        .run()
+        .await
+}
+
+/// What was resolved, once, so that nobody has to guess later.
+fn announce(arguments: &Arguments, config: &Config) {
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        cluster = %config.cluster,
+        identity = config.identity,
+        pod_cidrs = ?config.pod_cidrs,
+        region = config.region,
+        ip_families = ?config.ip_families,
+        namespace = config.namespace,
+        heartbeat = ?config.heartbeat,
+        dead_after = ?config.dead_after,
+        hold = ?config.hold,
+        create_namespaces = config.create_namespaces,
+        leader_elect = !arguments.no_leader_elect,
+        "agent"
+    );
+}
+
+/// Asks the hub whether it takes this cluster. Only an answer counts: a hub out of reach may come back.
+async fn ask_hub(agent: &Agent, config: &Config) -> Result<(), Failure> {
+    let namespace = names::hub_namespace(&config.cluster);
+    let refused = |cause: Error| {
+        Failure::new(format!("the hub does not take cluster {} in namespace {namespace}", config.cluster))
+            .because(cause)
+    };
+    match agent.rehearse().await {
+        Ok(()) => Ok(()),
+        Err(Error::Api(status)) if status.code == 422 => {
+            let hint = format!(
+                "choose another --cluster-id, or, if the cluster that had this id is gone for good, delete the \
+                 Membership in namespace {namespace} at the hub"
+            );
+            Err(refused(Error::Api(status)).hint(hint))
+        }
+        Err(Error::Api(status)) if matches!(status.code, 401 | 403 | 404) => {
+            let hint = format!(
+                "an administrator of the hub installs deploy/crds, creates namespace {namespace} and grants the agent \
+                 access to it (deploy/hub/member-rbac.yaml)"
+            );
+            Err(refused(Error::Api(status)).hint(hint))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the hub is out of reach; trying again");
+            Ok(())
+        }
+    }
+}
+
+async fn bind(arguments: &Arguments, registry: Registry, readiness: Readiness) -> Result<Admin, Failure> {
+    let address = arguments.admin_address;
+    let cannot = |cause: std::io::Error| {
+        Failure::new(format!("cannot listen on {address}"))
+            .because(cause)
+            .hint("choose another --admin-address; port 0 takes any free one")
+    };
+    let admin = Admin::bind(address, registry, readiness).await.map_err(cannot)?;
+    let address = admin.address().map_err(cannot)?;
+    tracing::info!(%address, "admin endpoint");
+    Ok(admin)
+}
+
+fn candidate(config: &Config) -> Candidate {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "agent".to_owned());
+    let started = config.clock.now().as_nanosecond();
+    let identity = format!("{host}_{}_{started}", std::process::id());
+    Candidate::new(config.namespace.clone(), LEADER_LEASE, identity)
+}
+
+/// Whether this process leads, or is content to stand by.
+#[derive(Clone)]
+struct Leading {
+    waiting: Arc<Mutex<Option<Waiting>>>,
+    working: Arc<AtomicBool>,
+}
+
+impl Leading {
+    fn wait_in(readiness: &Readiness) -> Self {
+        let waiting = Some(readiness.wait_for("leadership"));
+        Self { waiting: Arc::new(Mutex::new(waiting)), working: Arc::default() }
+    }
+
+    fn decided(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+/// Everything that runs.
+struct Process {
+    agent: Agent,
+    admin: Admin,
+    readiness: Readiness,
+    leading: Leading,
+    candidate: Option<Candidate>,
+    member: Client,
+}
+
+impl Process {
+    async fn run(self) -> Result<(), Failure> {
+        let (stop, stopping) = watch::channel(false);
+        let leading = self.leading.clone();
+        let work = async move {
+            let agent = self.agent.with_readiness(&self.readiness);
+            self.leading.working.store(true, Ordering::Relaxed);
+            self.leading.decided();
+            agent.run(stopped(stopping)).await;
+        };
+        let led = async move {
+            match self.candidate {
+                Some(candidate) => candidate.lead(self.member, work).await,
+                None => work.await,
+            }
+        };
+        let standby = async {
+            tokio::time::sleep(STANDBY_AFTER).await;
+            leading.decided();
+            std::future::pending::<()>().await;
+        };
+        tokio::pin!(led);
+        tokio::select! {
+            () = &mut led => return Err(Failure::new("the agent ended by itself, or does not lead any more")),
+            () = standby => {}
+            () = self.admin.run(std::future::pending()) => {}
+            asked = interrupted() => asked?,
+        }
+        tracing::info!("stopping");
+        let _ = stop.send(true);
+        // Who never led has nothing to finish.
+        if leading.working.load(Ordering::Relaxed) && tokio::time::timeout(DRAIN, led).await.is_err() {
+            tracing::warn!("not everything ended in time");
+        }
+        Ok(())
+    }
+}
+
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stop| *stop).await;
+}

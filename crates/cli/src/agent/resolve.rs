@@ -1,0 +1,138 @@
+//! From flags to what they mean: clients, and the agent's configuration.
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client};
+use tombolo_agent::Config;
+use tombolo_api::about::{CLUSTER_ID_PROPERTY, ClusterProperty};
+use tombolo_api::service::IpFamily;
+use tombolo_model::ClusterId;
+use tombolo_model::address::Declared;
+
+use super::Arguments;
+use crate::failure::Failure;
+
+/// Of the member and of the hub.
+pub(super) async fn clients(arguments: &Arguments) -> Result<(Client, Client), Failure> {
+    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
+    let member = connect("member", file, context).await?;
+    let file = arguments.hub_kubeconfig.as_deref().or(file);
+    let hub = connect("hub", file, arguments.hub_context.as_deref()).await?;
+    Ok((member, hub))
+}
+
+async fn connect(whose: &str, file: Option<&Path>, context: Option<&str>) -> Result<Client, Failure> {
+    let flags =
+        if whose == "hub" { "--hub-kubeconfig and --hub-context" } else { "--kubeconfig and --context" };
+    let cannot = |cause: Box<dyn std::error::Error + Send + Sync>| {
+        Failure::new(format!("there is no way to the {whose}")).because(cause).hint(format!("see {flags}"))
+    };
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = match (file, context) {
+        (Some(file), _) => {
+            let kubeconfig = Kubeconfig::read_from(file).map_err(|cause| cannot(cause.into()))?;
+            kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .map_err(|cause| cannot(cause.into()))?
+        }
+        (None, Some(_)) => {
+            kube::Config::from_kubeconfig(&options).await.map_err(|cause| cannot(cause.into()))?
+        }
+        (None, None) => kube::Config::infer().await.map_err(|cause| cannot(cause.into()))?,
+    };
+    Client::try_from(config).map_err(|cause| cannot(cause.into()))
+}
+
+pub(super) async fn config(arguments: &Arguments, member: &Client) -> Result<Config, Failure> {
+    check_spans(arguments)?;
+    let cluster = match &arguments.cluster_id {
+        Some(given) => given.clone(),
+        None => cluster_id(member).await?,
+    };
+    let identity = identity(member).await?;
+    let ip_families = match arguments.ip_families.is_empty() {
+        true => ip_families(member).await?,
+        false => arguments.ip_families.clone(),
+    };
+    let wrong = Declared::read(&arguments.pod_cidrs).1;
+    if let Some(wrong) = wrong.first() {
+        return Err(Failure::new("--pod-cidr cannot be used")
+            .because(wrong.problem.clone())
+            .hint("write 10.1.0.0/16"));
+    }
+    make_namespace(member, &arguments.namespace).await?;
+    Ok(Config {
+        pod_cidrs: arguments.pod_cidrs.clone(),
+        region: arguments.region.clone(),
+        ip_families,
+        namespace: arguments.namespace.clone(),
+        heartbeat: arguments.heartbeat,
+        dead_after: arguments.dead_after,
+        hold: arguments.hold,
+        create_namespaces: arguments.create_namespaces,
+        ..Config::new(cluster, identity)
+    })
+}
+
+fn check_spans(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.heartbeat.is_zero() || arguments.dead_after <= arguments.heartbeat {
+        return Err(Failure::new("--heartbeat must be more than 0 and less than --dead-after")
+            .hint("several heartbeats should fit into --dead-after, so that one lost is no death"));
+    }
+    Ok(())
+}
+
+/// The id that the cluster states about itself (KEP-2149).
+async fn cluster_id(member: &Client) -> Result<ClusterId, Failure> {
+    let what = format!("the cluster has no id: ClusterProperty {CLUSTER_ID_PROPERTY}");
+    let hint = "create it, or give the id with --cluster-id";
+    let api: Api<ClusterProperty> = Api::all(member.clone());
+    let found = api.get_opt(CLUSTER_ID_PROPERTY).await;
+    let found =
+        found.map_err(|cause| Failure::new(format!("{what} cannot be read")).because(cause).hint(hint))?;
+    let Some(property) = found else { return Err(Failure::new(format!("{what} is not there")).hint(hint)) };
+    let id = property.spec.value.parse();
+    id.map_err(|cause| Failure::new(format!("{what} is of no use")).because(cause).hint(hint))
+}
+
+/// What tells the cluster from every other: the UID of a namespace that is made once and never deleted.
+async fn identity(member: &Client) -> Result<String, Failure> {
+    let found = Api::<Namespace>::all(member.clone()).get("kube-system").await;
+    let found = found.map_err(|cause| cannot_read("namespace kube-system").because(cause))?;
+    found.metadata.uid.ok_or_else(|| cannot_read("the UID of namespace kube-system"))
+}
+
+async fn ip_families(member: &Client) -> Result<Vec<IpFamily>, Failure> {
+    let found = Api::<Service>::namespaced(member.clone(), "default").get("kubernetes").await;
+    let found = found.map_err(|cause| cannot_read("Service default/kubernetes").because(cause))?;
+    let given = found.spec.and_then(|spec| spec.ip_families).unwrap_or_default();
+    let families: Vec<IpFamily> = given.iter().filter_map(|family| family.parse().ok()).collect();
+    Ok(if families.is_empty() { vec![IpFamily::V4] } else { families })
+}
+
+fn cannot_read(what: &str) -> Failure {
+    Failure::new(format!("cannot read {what} of the member"))
+        .hint("see --kubeconfig and --context, and deploy/member/agent-rbac.yaml for what the agent must be allowed")
+}
+
+/// The agent's own namespace. In a cluster the agent runs in it; elsewhere it may have to be made.
+async fn make_namespace(member: &Client, name: &str) -> Result<(), Failure> {
+    let api: Api<Namespace> = Api::all(member.clone());
+    let cannot = |cause: kube::Error| {
+        Failure::new(format!("there is no namespace {name} in the member, and it cannot be made"))
+            .because(cause)
+            .hint("create it, or choose another --namespace")
+    };
+    if api.get_opt(name).await.map_err(cannot)?.is_some() {
+        return Ok(());
+    }
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    match api.create(&PostParams::default(), &namespace).await {
+        Err(error) if !tombolo_runtime::is_conflict(&error) => Err(cannot(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,35 @@
+//! `cargo xtask simulate`: the simulated supercluster with as many seeds as wanted.
+
+use std::process::Command;
+
+use crate::{Outcome, root};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many seeds
+    #[arg(long, default_value_t = 1_000)]
+    seeds: u64,
+    /// How many clusters besides the hub
+    #[arg(long, default_value_t = 5)]
+    clusters: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["test", "--release", "--locked", "--package", "tombolo-agent", "--test", "simulation"])
+        .args(["--", "--ignored", "--exact", "--nocapture", "many"])
+        .env("SEEDS", args.seeds.to_string())
+        .env("CLUSTERS", args.clusters.to_string())
+        .env("FROM", args.from.to_string())
+        .current_dir(root())
+        .status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("some seeds failed; each is printed above with how to replay it".into())
+    }
+}
