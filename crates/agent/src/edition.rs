@@ -4,13 +4,14 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tombolo_api::condition::Stored;
+use tombolo_api::condition::{self, Stored};
 use tombolo_api::{kep, mcs};
+use tombolo_model::conditions::{ImportState, of_import};
 use tombolo_model::offer::Export;
 use tombolo_model::{Import, Policy};
 
@@ -49,8 +50,13 @@ pub(crate) trait Edition: Send + Sync + 'static {
     fn export(export: &Self::Export) -> Export;
     fn conditions(export: &Self::Export) -> Vec<Self::Condition>;
     fn import(import: &Import, vips: &[IpAddr]) -> Self::Import;
-    /// The status of an import, where the edition has one.
-    fn import_status(import: &Self::Import) -> Option<Value>;
+    /// The status that an import shall have, if it has another one; the condition's history is in `held`.
+    fn import_status(
+        desired: &Self::Import,
+        held: &Self::Import,
+        state: &ImportState,
+        now: &Time,
+    ) -> Option<Value>;
 }
 
 /// KEP-1645, first edition.
@@ -74,7 +80,7 @@ impl Edition for Kep {
         import.kep_import(vips)
     }
 
-    fn import_status(_: &Self::Import) -> Option<Value> {
+    fn import_status(_: &Self::Import, _: &Self::Import, _: &ImportState, _: &Time) -> Option<Value> {
         None
     }
 }
@@ -100,7 +106,18 @@ impl Edition for Mcs {
         import.mcs_import(vips)
     }
 
-    fn import_status(import: &Self::Import) -> Option<Value> {
-        serde_json::to_value(import.status.as_ref()?).ok()
+    fn import_status(
+        desired: &Self::Import,
+        held: &Self::Import,
+        state: &ImportState,
+        now: &Time,
+    ) -> Option<Value> {
+        let before = held.status.clone().unwrap_or_default();
+        let mut status = desired.status.clone().unwrap_or_default();
+        status.conditions = before.conditions.clone();
+        for condition in of_import(state, held.metadata.generation) {
+            condition::set(&mut status.conditions, condition, now.clone());
+        }
+        if status == before { None } else { serde_json::to_value(status).ok() }
     }
 }

@@ -76,8 +76,11 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
             add.add(Key::new(offer.spec.service.namespace.clone(), offer.spec.service.name.clone()));
         }
     });
+    // Who has applied an offer, and who is waited for, concerns every export.
     let (add, exports) = (queue.clone(), views.exports.clone());
     shared.memberships.listen(move |_| exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
+    let (add, exports) = (queue.clone(), views.exports.clone());
+    shared.on_death_or_return(move |_| exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
 }
 
 impl<E: Edition> Controller for Exports<E> {

@@ -1,18 +1,19 @@
 //! Bringing in what the clusters offer: the import, the Service that holds its address, the slices.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PostParams};
 use kube::{Api, Error, Resource, ResourceExt};
 use serde_json::json;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
-use tombolo_api::tombolo::ServiceRef;
+use tombolo_api::tombolo::{MembershipSpec, ServiceRef};
 use tombolo_model::address::DropCount;
-use tombolo_model::liveness;
+use tombolo_model::conditions::ImportState;
 use tombolo_model::slices::{self, Consumption};
 use tombolo_model::{ClusterId, Import, merge, names};
 use tombolo_runtime::{Controller, Key, Next, Queue};
@@ -85,22 +86,19 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
             .for_each(|offer| add.add(key(&offer.spec.service)));
     });
     let (add, offers) = (queue.clone(), shared.clone());
-    let known_dead = Mutex::new(BTreeSet::new());
-    shared.source_leases.listen(move |lease| {
-        // A lease is renewed all the time; only death and return matter here.
-        let label = lease.labels().get(SOURCE_CLUSTER_LABEL);
-        let Some(cluster): Option<ClusterId> = label.and_then(|label| label.parse().ok()) else { return };
-        let dead = lease.spec.as_ref().is_some_and(liveness::is_released);
-        let mut known = known_dead.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = if dead { known.insert(cluster.clone()) } else { known.remove(&cluster) };
-        drop(known);
-        if changed {
-            services_of::<E>(&offers, &cluster).into_iter().for_each(|key| add.add(key));
-        }
+    shared.on_death_or_return(move |cluster| {
+        services_of::<E>(&offers, cluster).into_iter().for_each(|key| add.add(key));
     });
     let (add, offers) = (queue.clone(), shared.clone());
+    let known: Mutex<BTreeMap<String, MembershipSpec>> = Mutex::default();
     shared.memberships.listen(move |membership| {
+        // Watermarks move all the time; only what a member declares matters here.
         let namespace = membership.namespace().unwrap_or_default();
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.insert(namespace.clone(), membership.spec.clone()).as_ref() == Some(&membership.spec) {
+            return;
+        }
+        drop(known);
         let all = offers.offers.within(&namespace).into_iter();
         all.filter(|offer| offer.spec.dialect == E::POLICY.dialect)
             .for_each(|offer| add.add(key(&offer.spec.service)));
@@ -145,12 +143,10 @@ impl<E: Edition> Imports<E> {
             tracing::warn!(import = %item, "an import of this name is not ours and left alone");
             return Ok(Next::Rest);
         }
-        let (vips, derived) = self.put_derived_service(import).await?;
+        let (vips, state) = self.put_derived_service(import).await?;
         let object = self.put_import(item, import, current, &vips).await?;
         self.put_slices(import, &object).await?;
-        if let Some(stale) = derived {
-            delete(&Api::namespaced(self.shared.member.clone(), &item.namespace), &*stale).await?;
-        }
+        self.tell(item, &E::import(import, &vips), &object, &state).await?;
         Ok(Next::Rest)
     }
 
@@ -167,20 +163,24 @@ impl<E: Edition> Imports<E> {
         Ok(self.shared.config.create_namespaces)
     }
 
-    /// Makes the Service that holds the address. Returns its addresses, and one that is no longer wanted.
-    async fn put_derived_service(
-        &self,
-        import: &Import,
-    ) -> Result<(Vec<IpAddr>, Option<Arc<Service>>), Error> {
+    /// Makes the Service that holds the address, or removes it where there can be none. Returns the addresses and how the
+    /// import does for it.
+    async fn put_derived_service(&self, import: &Import) -> Result<(Vec<IpAddr>, ImportState), Error> {
         let name = names::derived_service(import.dialect, &import.service);
         let key = Key::new(import.service.namespace.clone(), name);
         let cached = self.shared.services.get(&key);
         let ours = cached.clone().filter(|service| is_ours(&**service));
         let families = &self.shared.config.ip_families;
-        let Ok(desired) = import.derived_service(families, ours.as_deref(), None) else {
-            return Ok((Vec::new(), ours));
-        };
         let api: Api<Service> = Api::namespaced(self.shared.member.clone(), &key.namespace);
+        let desired = match import.derived_service(families, ours.as_deref(), None) {
+            Ok(desired) => desired,
+            Err(why) => {
+                if let Some(stale) = ours {
+                    delete(&api, &*stale).await?;
+                }
+                return Ok((Vec::new(), ImportState::NotDerived(why)));
+            }
+        };
         let current = find(&api, cached, &key.name).await?;
         if let Some(taken) = current.as_deref().filter(|service| !is_ours(*service)) {
             return Err(name_taken(taken));
@@ -189,7 +189,12 @@ impl<E: Edition> Imports<E> {
         let held = written.as_ref().or(current.as_deref());
         let spec = held.and_then(|service| service.spec.as_ref());
         let ips = spec.and_then(|spec| spec.cluster_ips.as_ref()).into_iter().flatten();
-        Ok((ips.filter_map(|ip| ip.parse().ok()).collect(), None))
+        let ips: Vec<IpAddr> = ips.filter_map(|ip| ip.parse().ok()).collect();
+        let state = match ips.is_empty() {
+            true => ImportState::Pending("the service has no address in this cluster yet".to_owned()),
+            false => ImportState::Ready,
+        };
+        Ok((ips, state))
     }
 
     async fn put_import(
@@ -202,22 +207,31 @@ impl<E: Edition> Imports<E> {
         let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
         let desired = E::import(import, vips);
         let written = put(&api, current.as_deref(), &desired, Extent::Whole).await?;
-        let held = match (written, current) {
+        Ok(match (written, current) {
             (Some(written), _) => written,
             (None, Some(current)) => (*current).clone(),
-            (None, None) => desired.clone(),
-        };
-        let (wanted, has) = (E::import_status(&desired), E::import_status(&held));
-        if let Some(status) = wanted.filter(|wanted| has.as_ref() != Some(wanted)) {
-            let body = json!({
-                "apiVersion": E::POLICY.import_kind.0,
-                "kind": E::POLICY.import_kind.1,
-                "metadata": {"name": item.name},
-                "status": status,
-            });
-            api.patch_status(&item.name, &apply_params(), &Patch::Apply(&body)).await?;
-        }
-        Ok(held)
+            (None, None) => desired,
+        })
+    }
+
+    /// Says on the import how it does, where its edition has a place for that.
+    async fn tell(
+        &self,
+        item: &Key,
+        desired: &E::Import,
+        held: &E::Import,
+        state: &ImportState,
+    ) -> Result<(), Error> {
+        let now = Time(self.shared.config.clock.now());
+        let Some(status) = E::import_status(desired, held, state, &now) else { return Ok(()) };
+        let body = json!({
+            "apiVersion": E::POLICY.import_kind.0,
+            "kind": E::POLICY.import_kind.1,
+            "metadata": {"name": item.name},
+            "status": status,
+        });
+        let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
+        api.patch_status(&item.name, &apply_params(), &Patch::Apply(&body)).await.map(|_| ())
     }
 
     async fn put_slices(&self, import: &Import, object: &E::Import) -> Result<(), Error> {

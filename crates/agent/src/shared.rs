@@ -1,6 +1,6 @@
 //! What all parts of the agent look at: one cache per kind and side, and which sources are alive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -192,6 +192,22 @@ impl Shared {
 
     pub(crate) fn source_lease(&self, cluster: &ClusterId) -> Option<Arc<Lease>> {
         self.source_leases.get(&Key::new(self.config.namespace.clone(), names::source_lease(cluster)))
+    }
+
+    /// Calls `listener` whenever a source dies or comes back, but not for every renewal of its lease.
+    pub(crate) fn on_death_or_return(&self, listener: impl Fn(&ClusterId) + Send + Sync + 'static) {
+        let known_dead: Mutex<BTreeSet<ClusterId>> = Mutex::default();
+        self.source_leases.listen(move |lease| {
+            let label = lease.labels().get(SOURCE_CLUSTER_LABEL);
+            let Some(cluster): Option<ClusterId> = label.and_then(|label| label.parse().ok()) else { return };
+            let dead = lease.spec.as_ref().is_some_and(liveness::is_released);
+            let mut known = known_dead.lock().unwrap_or_else(PoisonError::into_inner);
+            let changed = if dead { known.insert(cluster.clone()) } else { known.remove(&cluster) };
+            drop(known);
+            if changed {
+                listener(&cluster);
+            }
+        });
     }
 
     /// Whether the lease of a source says that it is dead.

@@ -25,6 +25,10 @@ async fn an_export_is_exported_only_when_every_member_has_it() {
             .is_some_and(|(status, message)| status == "False" && message.contains("c"))
     })
     .await;
+    eventually("a dead member is not waited for", || async {
+        a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+    })
+    .await;
     fleet.start(2);
     let a = &fleet.members[0];
     eventually("exported again", || async {
@@ -102,4 +106,7 @@ async fn a_missing_service_is_said_and_heals_when_it_appears() {
     })
     .await;
     assert_eq!(b.imported(None).await, ["10.1.0.1"]);
+    let import = b.mcs_import().await.unwrap();
+    let ready = import.status.unwrap().conditions.remove(0);
+    assert_eq!((ready.type_.as_str(), ready.status.as_str()), ("Ready", "True"), "{}", ready.message);
 }
