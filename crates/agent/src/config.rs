@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tombolo_api::service::IpFamily;
+use tombolo_api::tombolo::Dialect;
 use tombolo_model::ClusterId;
 use tombolo_model::origin::Limits;
 use tombolo_runtime::Clock;
@@ -29,6 +30,8 @@ pub struct Config {
     pub hold: Duration,
     /// Make namespaces that a service is imported into; otherwise it waits for them.
     pub create_namespaces: bool,
+    /// The edition in which a label exports that does not name one.
+    pub usual_dialect: Dialect,
     /// How much another member may have at the hub.
     pub limits: Limits,
     pub clock: Clock,
@@ -48,6 +51,7 @@ impl Config {
             dead_after: Duration::from_secs(30),
             hold: Duration::from_secs(15 * 60),
             create_namespaces: false,
+            usual_dialect: Dialect::Mcs,
             limits: Limits::default(),
             clock: Clock::wall(),
         }

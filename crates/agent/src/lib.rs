@@ -2,9 +2,10 @@
 //!
 //! It offers at the hub what its cluster exports (`exports`), brings in what all clusters offer (`imports`), keeps a lease
 //! per source cluster and removes what a dead one left (`sources`), and says at the hub that it lives and how far it has
-//! come (`membership`). What any of this means is decided in `model`; here it is read, written and repeated until it is
+//! come (`membership`). Exports that a label asks for it makes itself (`auto_export`). What any of this means is decided in `model`; here it is read, written and repeated until it is
 //! true. Every step compares everything there is with everything there should be, so a restart needs no memory.
 
+mod auto_export;
 mod config;
 mod edition;
 mod exports;
@@ -81,6 +82,7 @@ impl Agent {
             metrics.count_errors(imports::Imports::new(&shared, &mcs)),
         );
         let expiry = metrics.count_errors(sources::Expiry::new(&shared));
+        let auto = metrics.count_errors(auto_export::AutoExports::new(&shared, &kep, &mcs));
         shared.follow(&mut tasks);
         kep.follow(&shared, &mut tasks);
         mcs.follow(&shared, &mut tasks);
@@ -96,7 +98,9 @@ impl Agent {
         };
         tasks.spawn(async move {
             begin.await;
-            tokio::join!(work(exports.0), work(exports.1), work(imports.0), work(imports.1), work(expiry));
+            let exports = async { tokio::join!(work(exports.0), work(exports.1), work(auto)) };
+            let imports = async { tokio::join!(work(imports.0), work(imports.1), work(expiry)) };
+            tokio::join!(exports, imports);
         });
         tokio::select! {
             () = stop => {}

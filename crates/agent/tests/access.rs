@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -210,8 +210,8 @@ async fn an_agent_has_no_rights_in_its_cluster_beyond_its_work() {
     assert!(is_forbidden(Api::<Secret>::all(agent.clone()).list(&ListParams::default()).await));
     let leases: Api<Lease> = Api::namespaced(agent.clone(), "kube-system");
     assert!(is_forbidden(leases.create(&PostParams::default(), &Lease::default()).await));
-    let exports: Api<mcs::ServiceExport> = Api::namespaced(agent.clone(), "demo");
-    assert!(is_forbidden(exports.delete("echo", &DeleteParams::default()).await));
+    let pods: Api<Pod> = Api::namespaced(agent.clone(), "demo");
+    assert!(is_forbidden(pods.delete("echo", &DeleteParams::default()).await));
     let namespaces: Api<Namespace> = Api::all(agent);
     assert!(is_forbidden(namespaces.delete("demo", &DeleteParams::default()).await));
 }

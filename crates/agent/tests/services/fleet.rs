@@ -143,6 +143,12 @@ impl Member {
         self.apply::<EndpointSlice>("echo-1", &slice).await;
     }
 
+    pub(crate) async fn label_service(&self, label: &str, value: Option<&str>) {
+        let patch = json!({"metadata": {"labels": {label: value}}});
+        let params = PatchParams::default();
+        self.api::<Service>().patch("echo", &params, &Patch::Merge(&patch)).await.unwrap();
+    }
+
     pub(crate) async fn export_kep(&self) {
         let export = json!({"apiVersion": "multicluster.k8s.io/v1alpha1", "kind": "ServiceExport", "metadata": {"name": "echo"}});
         self.apply::<kep::ServiceExport>("echo", &export).await;

@@ -112,3 +112,18 @@ async fn a_restarted_agent_changes_nothing_and_catches_up() {
     let b = &fleet.members[1];
     eventually("what happened meanwhile", || async { b.imported(None).await == ["10.1.0.2"] }).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_label_exports_a_service_and_its_absence_takes_the_export_back() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.label_service("tombolo.dev/auto-export", Some("kep")).await;
+    eventually("exported by label", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    a.label_service("tombolo.dev/auto-export", None).await;
+    eventually("taken back", || async { b.kep_import().await.is_none() }).await;
+    a.export_kep().await;
+    eventually("exported by hand", || async { b.kep_import().await.is_some() }).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(b.kep_import().await.is_some(), "what somebody wrote is theirs");
+}
