@@ -52,7 +52,13 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
         }
     });
     let add = add_exported.clone();
-    shared.services.listen(move |service| add(Key::of(service)));
+    shared.services.listen(move |service| {
+        add(Key::of(service));
+        // One that holds the address of an import: the export is initialized when it is there.
+        if let Some(name) = service.labels().get(E::POLICY.import_label) {
+            add(Key::new(service.namespace().unwrap_or_default(), name.clone()));
+        }
+    });
     let add = add_exported.clone();
     shared.slices.listen(move |slice| {
         if let Some(service) = slice.labels().get(tombolo_api::service::SERVICE_NAME_LABEL) {
