@@ -3,8 +3,11 @@
 //! One task writes it from one watch; any number of controllers read it and are told about changes. It lags behind the
 //! server, so it says where to look, not what is true: before a controller makes or deletes something that cannot be
 //! guarded by a name or a resource version, it asks the server again.
+//!
+//! What belongs together is found without looking through everything: an index puts each object into the groups its
+//! function names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,23 +22,89 @@ use tokio::sync::watch;
 
 use crate::key::Key;
 
-type Listener<K> = Box<dyn Fn(&K) + Send + Sync>;
+/// What happened to one object.
+#[derive(Debug)]
+pub enum Change<'a, K> {
+    Put {
+        old: Option<&'a K>,
+        new: &'a K,
+    },
+    /// Its last state: as the server told it, or as it was known before a new list came without it.
+    Gone(&'a K),
+}
+
+type Listener<K> = Box<dyn Fn(&Change<'_, K>) + Send + Sync>;
+/// The groups an object belongs to.
+type Grouping<K> = fn(&K) -> Vec<Key>;
 
 /// All objects of kind `K`, as far as they are known.
 pub struct Cache<K> {
-    objects: Mutex<BTreeMap<Key, Arc<K>>>,
+    objects: Mutex<Objects<K>>,
     listeners: Mutex<Vec<Listener<K>>>,
     synced: watch::Sender<bool>,
 }
 
+struct Objects<K> {
+    all: BTreeMap<Key, Arc<K>>,
+    groups: BTreeMap<Key, BTreeSet<Key>>,
+    grouping: Grouping<K>,
+}
+
+impl<K: ResourceExt> Objects<K> {
+    fn put(&mut self, object: Arc<K>) -> Option<Arc<K>> {
+        let key = Key::of(&*object);
+        let groups = (self.grouping)(&object);
+        let old = self.all.insert(key.clone(), object);
+        if let Some(old) = &old {
+            let left = (self.grouping)(old).into_iter().filter(|group| !groups.contains(group)).collect();
+            self.leave(&key, left);
+        }
+        for group in groups {
+            self.groups.entry(group).or_default().insert(key.clone());
+        }
+        old
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Arc<K>> {
+        let old = self.all.remove(key)?;
+        self.leave(key, (self.grouping)(&old));
+        Some(old)
+    }
+
+    fn leave(&mut self, key: &Key, groups: Vec<Key>) {
+        for group in groups {
+            if let Some(members) = self.groups.get_mut(&group) {
+                members.remove(key);
+                if members.is_empty() {
+                    self.groups.remove(&group);
+                }
+            }
+        }
+    }
+}
+
 impl<K: ResourceExt> Cache<K> {
     pub fn new() -> Arc<Self> {
+        Self::grouped(|_| Vec::new())
+    }
+
+    /// One that also knows which objects belong together; see [`Cache::group`].
+    pub fn grouped(grouping: fn(&K) -> Vec<Key>) -> Arc<Self> {
+        let objects = Objects { all: BTreeMap::new(), groups: BTreeMap::new(), grouping };
         let synced = watch::Sender::new(false);
-        Arc::new(Self { objects: Mutex::default(), listeners: Mutex::default(), synced })
+        Arc::new(Self { objects: Mutex::new(objects), listeners: Mutex::default(), synced })
     }
 
     /// Calls `listener` with the old and the new state of every object that changes from now on.
     pub fn listen(&self, listener: impl Fn(&K) + Send + Sync + 'static) {
+        self.listen_to_changes(move |change| match change {
+            Change::Put { old, new } => old.iter().chain([new]).for_each(|object| listener(object)),
+            Change::Gone(last) => listener(last),
+        });
+    }
+
+    /// Calls `listener` with every change from now on.
+    pub fn listen_to_changes(&self, listener: impl Fn(&Change<'_, K>) + Send + Sync + 'static) {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
 
@@ -46,55 +115,60 @@ impl<K: ResourceExt> Cache<K> {
     }
 
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.objects().get(key).cloned()
+        self.objects().all.get(key).cloned()
     }
 
     /// Everything in all namespaces, in order.
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.objects().values().cloned().collect()
+        self.objects().all.values().cloned().collect()
     }
 
     /// Everything in one namespace, in order of names.
     pub fn within(&self, namespace: &str) -> Vec<Arc<K>> {
         let objects = self.objects();
-        let from = objects.range(Key::new(namespace, "")..);
+        let from = objects.all.range(Key::new(namespace, "")..);
         from.take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.clone()).collect()
     }
 
-    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<K>>> {
+    /// Everything in one group, in order.
+    pub fn group(&self, group: &Key) -> Vec<Arc<K>> {
+        let objects = self.objects();
+        let members = objects.groups.get(group).into_iter().flatten();
+        members.filter_map(|key| objects.all.get(key).cloned()).collect()
+    }
+
+    fn objects(&self) -> MutexGuard<'_, Objects<K>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, old: Option<Arc<K>>, new: Option<Arc<K>>) {
+    fn tell(&self, change: Change<'_, K>) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        for object in old.iter().chain(new.iter()) {
-            listeners.iter().for_each(|listener| listener(object));
-        }
+        listeners.iter().for_each(|listener| listener(&change));
     }
 
     fn put(&self, object: K) {
         let object = Arc::new(object);
-        let old = self.objects().insert(Key::of(&*object), object.clone());
-        self.tell(old, Some(object));
+        let old = self.objects().put(object.clone());
+        self.tell(Change::Put { old: old.as_deref(), new: &object });
     }
 
     fn remove(&self, object: &K) {
-        let old = self.objects().remove(&Key::of(object));
-        self.tell(old, None);
+        self.objects().remove(&Key::of(object));
+        self.tell(Change::Gone(object));
     }
 
-    /// Takes `listed` as everything there is. Listeners hear of what differs.
+    /// Takes `listed` as everything there is. Listeners hear of what differs: first of what is gone.
     fn replace(&self, listed: BTreeMap<Key, Arc<K>>) {
-        let before = std::mem::replace(&mut *self.objects(), listed.clone());
-        for (key, old) in &before {
-            if !listed.contains_key(key) {
-                self.tell(Some(old.clone()), None);
-            }
-        }
-        for (key, new) in listed {
-            let old = before.get(&key).cloned();
+        let mut objects = self.objects();
+        let gone: Vec<Key> = objects.all.keys().filter(|key| !listed.contains_key(key)).cloned().collect();
+        let gone: Vec<_> = gone.iter().filter_map(|key| objects.remove(key)).collect();
+        let new = listed.into_values();
+        let put: Vec<_> = new.map(|object| (objects.put(object.clone()), object)).collect();
+        drop(objects);
+        gone.iter().for_each(|last| self.tell(Change::Gone(last)));
+        for (old, new) in &put {
             if old.as_ref().is_none_or(|old| old.resource_version() != new.resource_version()) {
-                self.tell(old, Some(new));
+                self.tell(Change::Put { old: old.as_deref(), new });
             }
         }
         self.synced.send_replace(true);
@@ -171,5 +245,24 @@ mod tests {
         let names: Vec<String> = cache.within("a").iter().map(|object| object.name_any()).collect();
         assert_eq!(names, ["moved", "new", "same"]);
         assert!(cache.within("b").is_empty());
+    }
+
+    #[test]
+    fn groups_follow_their_members() {
+        let cache = Cache::grouped(|object: &ConfigMap| {
+            let version = object.resource_version().unwrap_or_default();
+            vec![Key::new("", version)]
+        });
+        let named = |group: &str| -> Vec<String> {
+            cache.group(&Key::new("", group)).iter().map(|object| object.name_any()).collect()
+        };
+        cache.replace(listed(&[("a", "1"), ("b", "1"), ("c", "2")]));
+        assert_eq!(named("1"), ["a", "b"]);
+        cache.put(object("a", "2"));
+        assert_eq!((named("1"), named("2")), (vec!["b".to_owned()], vec!["a".to_owned(), "c".to_owned()]));
+        cache.remove(&object("b", "9"));
+        assert!(named("1").is_empty());
+        cache.replace(listed(&[("c", "3")]));
+        assert_eq!((named("2").len(), named("3").len()), (0, 1));
     }
 }

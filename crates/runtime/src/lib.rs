@@ -13,7 +13,7 @@ mod readiness;
 mod work;
 
 pub use self::admin::Admin;
-pub use self::cache::{Cache, Patience, follow};
+pub use self::cache::{Cache, Change, Patience, follow};
 pub use self::clock::{Clock, stamp};
 pub use self::key::Key;
 pub use self::leader::Candidate;
