@@ -46,6 +46,8 @@ pub(crate) trait Edition: Send + Sync + 'static {
     type Export: Kind;
     type Condition: Stored + Serialize + Send;
     type Import: Kind;
+    /// The condition of an export that every live member has applied.
+    const EVERYWHERE: &'static str;
 
     fn export(export: &Self::Export) -> Export;
     fn conditions(export: &Self::Export) -> Vec<Self::Condition>;
@@ -67,6 +69,7 @@ impl Edition for Kep {
     type Export = kep::ServiceExport;
     type Condition = kep::ServiceExportCondition;
     type Import = kep::ImportedService;
+    const EVERYWHERE: &'static str = kep::ExportCondition::Exported.as_str();
 
     fn export(export: &Self::Export) -> Export {
         export.into()
@@ -93,6 +96,7 @@ impl Edition for Mcs {
     type Export = mcs::ServiceExport;
     type Condition = Condition;
     type Import = mcs::ServiceImport;
+    const EVERYWHERE: &'static str = mcs::ExportCondition::Ready.as_str();
 
     fn export(export: &Self::Export) -> Export {
         export.into()

@@ -1,24 +1,25 @@
 //! Offering what the cluster exports, and saying on each export what became of it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Error, Resource, ResourceExt};
 use serde_json::json;
-use tombolo_api::condition;
+use tombolo_api::condition::{self, Stored as _};
+use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_api::tombolo::{
     EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL, ServiceOffer, ServiceOfferSpec, ServiceRef,
 };
-use tombolo_model::acknowledge::{Acknowledgement, Member, Versions, acknowledge};
+use tombolo_model::acknowledge::{Acknowledgement, Concerned, Member, Versions, acknowledge, concerned};
 use tombolo_model::address::{Declared, DropCount};
 use tombolo_model::conditions::{Address, ExportState, of_export};
 use tombolo_model::offer::{Refusal, offer};
 use tombolo_model::slices::{self, Publication};
 use tombolo_model::{Merged, merge, names};
-use tombolo_runtime::{Controller, Key, Next, Queue};
+use tombolo_runtime::{Change, Controller, Key, Next, Queue};
 
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
@@ -30,13 +31,28 @@ pub(crate) struct Exports<E: Edition> {
     shared: Arc<Shared>,
     views: Arc<EditionViews<E>>,
     queue: Arc<Queue<Key>>,
+    awaited: Arc<Awaited>,
 }
 
 impl<E: Edition> Exports<E> {
     pub(crate) fn new(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>) -> Self {
-        let queue = Arc::new(Queue::new());
+        let (queue, awaited) = (Arc::default(), Arc::default());
         listen::<E>(shared, views, &queue);
-        Self { shared: shared.clone(), views: views.clone(), queue }
+        listen_to_members::<E>(shared, views, &queue, &awaited);
+        Self { shared: shared.clone(), views: views.clone(), queue, awaited }
+    }
+}
+
+/// The exports that are not known everywhere yet, each with the version of its slices that members have to pass.
+///
+/// It is the one from when the waiting began: were it always the newest, a service whose endpoints never rest would
+/// never be called exported.
+#[derive(Default)]
+struct Awaited(Mutex<BTreeMap<Key, Option<u64>>>);
+
+impl Awaited {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Option<u64>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,11 +98,33 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
             add.add(Key::new(offer.spec.service.namespace.clone(), offer.spec.service.name.clone()));
         }
     });
-    // Who has applied an offer, and who is waited for, concerns every export.
+}
+
+/// Who has applied an offer, and who is waited for, may concern every export.
+fn listen_to_members<E: Edition>(
+    shared: &Shared,
+    views: &EditionViews<E>,
+    queue: &Arc<Queue<Key>>,
+    awaited: &Arc<Awaited>,
+) {
     let (add, exports) = (queue.clone(), views.exports.clone());
-    shared.memberships.listen(move |_| exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
-    let (add, exports) = (queue.clone(), views.exports.clone());
-    shared.on_death_or_return(move |_| exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
+    let add_all = Arc::new(move || exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
+    let (add, all, awaited) = (queue.clone(), add_all.clone(), awaited.clone());
+    shared.memberships.listen_to_changes(move |change| {
+        let (old, new) = match change {
+            Change::Put { old, new } => (*old, Some(*new)),
+            Change::Gone(last) => (Some(*last), None),
+        };
+        match concerned(old, new) {
+            Concerned::Everyone => all(),
+            Concerned::Waiting(failed) => {
+                awaited.lock().keys().for_each(|key| add.add(key.clone()));
+                let ours = failed.into_iter().filter(|(dialect, _)| *dialect == E::POLICY.dialect);
+                ours.for_each(|(_, service)| add.add(Key::new(service.namespace, service.name)));
+            }
+        }
+    });
+    shared.on_death_or_return(move |_| add_all());
 }
 
 impl<E: Edition> Controller for Exports<E> {
@@ -142,8 +180,7 @@ impl<E: Edition> Exports<E> {
 
     fn own_slices(&self, service: &ServiceRef) -> BTreeMap<String, Arc<EndpointSlice>> {
         let offer = names::offer(E::POLICY.dialect, service);
-        let all = self.shared.hub_slices.within(&self.namespace()).into_iter();
-        let ours = all.filter(|slice| slice.labels().get(OFFER_LABEL) == Some(&offer));
+        let ours = self.shared.offered_slices(&self.shared.config.cluster, &offer).into_iter();
         ours.map(|slice| (slice.name_any(), slice)).collect()
     }
 
@@ -172,7 +209,7 @@ impl<E: Edition> Exports<E> {
         let mut versions = Versions { offer: offer.resource_version(), slices: None };
         let mut wanted = Vec::new();
         let mut dropped = DropCount::new();
-        for source in self.shared.slices.within(&service.namespace) {
+        for source in self.shared.labelled_slices(&service.namespace, SERVICE_NAME_LABEL, &service.name) {
             if !slices::is_source(&source, service) {
                 continue;
             }
@@ -198,6 +235,7 @@ impl<E: Edition> Exports<E> {
     /// Takes back the offer and its slices. Other members see the offer go first, and with it the service.
     async fn withdraw(&self, service: &ServiceRef) -> Result<(), Error> {
         let key = Key::new(service.namespace.clone(), service.name.clone());
+        self.awaited.lock().remove(&key);
         self.shared.metrics.forget_drops(Direction::Published, E::POLICY.dialect, &key, |_| false);
         if let Some(offer) = self.own_offer(service) {
             delete(&Api::namespaced(self.shared.hub.clone(), &self.namespace()), &*offer).await?;
@@ -231,7 +269,7 @@ impl<E: Edition> Exports<E> {
     ) -> Result<(), Error> {
         let offers = self.shared.offers_of(E::POLICY.dialect, service);
         let merged = merge(E::POLICY, service, offers.iter().map(|offer| &**offer));
-        let seen = self.acknowledgement(service, &versions);
+        let seen = self.acknowledgement(service, export, versions.clone());
         let state = ExportState {
             refusal,
             address: self.address(service, &merged),
@@ -263,14 +301,31 @@ impl<E: Edition> Exports<E> {
         }
     }
 
-    fn acknowledgement(&self, service: &ServiceRef, versions: &Versions) -> Acknowledgement {
+    /// How far the offer has come. An export that is everywhere stays so while only its endpoints change: whoever cannot
+    /// follow says so among its failures.
+    fn acknowledgement(
+        &self,
+        service: &ServiceRef,
+        export: &E::Export,
+        mut versions: Versions,
+    ) -> Acknowledgement {
+        let key = Key::new(service.namespace.clone(), service.name.clone());
+        versions.slices = match is_everywhere::<E>(export) {
+            true => None,
+            false => *self.awaited.lock().entry(key.clone()).or_insert(versions.slices),
+        };
         let members = self.shared.members();
-        let told = members.iter().map(|(cluster, membership)| Member {
+        let told = members.iter().map(|(cluster, member)| Member {
             cluster,
             live: !self.shared.is_dead(cluster),
-            status: membership.status.as_ref(),
+            status: member.membership.status.as_ref(),
         });
-        acknowledge(versions, E::POLICY.dialect, service, told)
+        let seen = acknowledge(&versions, E::POLICY.dialect, service, told);
+        match &seen {
+            Acknowledgement::Everywhere { .. } => self.awaited.lock().remove(&key),
+            _ => self.awaited.lock().insert(key, versions.slices),
+        };
+        seen
     }
 
     /// Whether the service has its address in this cluster.
@@ -285,6 +340,12 @@ impl<E: Edition> Exports<E> {
             None => Address::Pending,
         }
     }
+}
+
+/// Whether the export says that it is known everywhere.
+fn is_everywhere<E: Edition>(export: &E::Export) -> bool {
+    let conditions = E::conditions(export);
+    conditions.iter().any(|known| known.type_() == E::EVERYWHERE && known.status() == "True")
 }
 
 /// What ties slices at the hub to their offer.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -11,12 +11,12 @@ use kube::api::{Patch, PostParams};
 use kube::{Api, Error, Resource, ResourceExt};
 use serde_json::json;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
-use tombolo_api::tombolo::{MembershipSpec, ServiceRef};
+use tombolo_api::tombolo::{OFFER_LABEL, ServiceOffer, ServiceRef};
 use tombolo_model::address::DropCount;
 use tombolo_model::conditions::ImportState;
 use tombolo_model::slices::{self, Consumption};
-use tombolo_model::{ClusterId, Import, merge, names};
-use tombolo_runtime::{Controller, Key, Next, Queue};
+use tombolo_model::{ClusterId, Import, merge, names, origin};
+use tombolo_runtime::{Change, Controller, Key, Next, Queue};
 
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
@@ -40,30 +40,7 @@ impl<E: Edition> Imports<E> {
 
 /// Every change that may change an import puts it into the queue.
 fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue: &Arc<Queue<Key>>) {
-    let add = queue.clone();
-    let progress = shared.clone();
-    shared.offers.listen(move |offer| {
-        if offer.spec.dialect == E::POLICY.dialect {
-            let key = key(&offer.spec.service);
-            progress.progress.saw_offer::<E>(&key, offer.resource_version().as_deref());
-            add.add(key);
-        }
-    });
-    let add = queue.clone();
-    let offers = shared.clone();
-    shared.hub_slices.listen(move |slice| {
-        let label = |name: &str| slice.labels().get(name).cloned().unwrap_or_default();
-        let place = Key::new(slice.namespace().unwrap_or_default(), label(tombolo_api::tombolo::OFFER_LABEL));
-        let version = slice.resource_version();
-        let Some(offer) = offers.offers.get(&place) else {
-            return offers.progress.saw_early_slice(version.as_deref());
-        };
-        if offer.spec.dialect == E::POLICY.dialect {
-            let key = key(&offer.spec.service);
-            offers.progress.saw_slice::<E>(&key, version.as_deref());
-            add.add(key);
-        }
-    });
+    listen_to_hub::<E>(shared, queue);
     let add = queue.clone();
     views.imports.listen(move |import| add.add(Key::of(import)));
     let add = queue.clone();
@@ -89,20 +66,57 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
     shared.on_death_or_return(move |cluster| {
         services_of::<E>(&offers, cluster).into_iter().for_each(|key| add.add(key));
     });
-    let (add, offers) = (queue.clone(), shared.clone());
-    let known: Mutex<BTreeMap<String, MembershipSpec>> = Mutex::default();
-    shared.memberships.listen(move |membership| {
+}
+
+/// What the hub shows has to be applied, and how far that has come is told.
+fn listen_to_hub<E: Edition>(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>) {
+    let (add, seen) = (queue.clone(), shared.clone());
+    shared.offers.listen_to_changes(move |change| {
+        let (Change::Put { new: offer, .. } | Change::Gone(offer)) = change;
+        if offer.spec.dialect == E::POLICY.dialect {
+            let key = key(&offer.spec.service);
+            seen.progress.saw_offer::<E>(&key, change);
+            add.add(key);
+        }
+        // An offer may come to speak of another service.
+        if let Change::Put { old: Some(old), .. } = change {
+            add_service::<E>(&add, old);
+        }
+    });
+    let (add, seen) = (queue.clone(), shared.clone());
+    shared.hub_slices.listen_to_changes(move |change| {
+        let (Change::Put { new: slice, .. } | Change::Gone(slice)) = change;
+        let label = slice.labels().get(OFFER_LABEL).cloned().unwrap_or_default();
+        let place = Key::new(slice.namespace().unwrap_or_default(), label);
+        let Some(offer) = seen.offers.get(&place) else {
+            return seen.progress.saw_early_slice(change);
+        };
+        if offer.spec.dialect == E::POLICY.dialect {
+            let key = key(&offer.spec.service);
+            seen.progress.saw_slice::<E>(&key, change);
+            add.add(key);
+        }
+    });
+    let (add, offers) = (queue.clone(), shared.offers.clone());
+    shared.roster.on_displacement(move |place| {
+        offers.get(place).iter().for_each(|offer| add_service::<E>(&add, offer));
+    });
+    let (add, offers) = (queue.clone(), shared.offers.clone());
+    shared.memberships.listen_to_changes(move |change| {
+        let (Change::Put { new: membership, .. } | Change::Gone(membership)) = change;
         // Watermarks move all the time; only what a member declares matters here.
-        let namespace = membership.namespace().unwrap_or_default();
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.insert(namespace.clone(), membership.spec.clone()).as_ref() == Some(&membership.spec) {
+        if matches!(change, Change::Put { old: Some(old), new } if old.spec == new.spec) {
             return;
         }
-        drop(known);
-        let all = offers.offers.within(&namespace).into_iter();
-        all.filter(|offer| offer.spec.dialect == E::POLICY.dialect)
-            .for_each(|offer| add.add(key(&offer.spec.service)));
+        let all = offers.within(&membership.namespace().unwrap_or_default());
+        all.iter().for_each(|offer| add_service::<E>(&add, offer));
     });
+}
+
+fn add_service<E: Edition>(queue: &Queue<Key>, offer: &ServiceOffer) {
+    if offer.spec.dialect == E::POLICY.dialect {
+        queue.add(key(&offer.spec.service));
+    }
 }
 
 fn key(service: &ServiceRef) -> Key {
@@ -238,19 +252,27 @@ impl<E: Edition> Imports<E> {
         let owner = object.meta().uid.as_deref().map(|uid| import.owner_reference(uid));
         let offer = names::offer(import.dialect, &import.service);
         let mut wanted: BTreeMap<String, EndpointSlice> = BTreeMap::new();
+        let members = self.shared.members();
         for part in import.clusters.iter().filter(|part| !self.shared.is_dead(&part.cluster)) {
-            let declared = self.shared.declared(&part.cluster);
+            let Some(source) = members.get(&part.cluster) else { continue };
             let consumption = Consumption {
                 import,
                 source: &part.cluster,
                 consumer: &self.shared.config.cluster,
-                declared: &declared,
+                declared: &source.declared,
                 owner: owner.as_ref(),
             };
-            let published = self.shared.slices_of(&part.cluster, &offer);
+            let published = self.shared.offered_slices(&part.cluster, &offer);
+            let believed = published
+                .iter()
+                .map(|slice| &**slice)
+                .filter(|slice| origin::check_slice(&part.cluster, slice, |name| name == offer).is_ok());
+            let (admitted, refused) =
+                origin::admit_slices(&part.cluster, believed, &self.shared.config.limits);
+            refused.iter().for_each(|why| tracing::warn!(service = %key(&import.service), %why, "a flood"));
             let mut dropped = DropCount::new();
-            for slice in published {
-                let selected = slices::import(&consumption, &slice);
+            for slice in admitted {
+                let selected = slices::import(&consumption, slice);
                 add_drops(&mut dropped, selected.dropped);
                 wanted.extend(selected.slice.map(|slice| (slice.name_any(), slice)));
             }
@@ -293,14 +315,9 @@ impl<E: Edition> Imports<E> {
     }
 
     fn held_slices(&self, service: &ServiceRef) -> Vec<Arc<EndpointSlice>> {
-        let all = self.shared.slices.within(&service.namespace).into_iter();
-        all.filter(|slice| {
-            let label = |key: &str| slice.labels().get(key);
-            is_ours(&**slice)
-                && label(E::POLICY.import_label) == Some(&service.name)
-                && label(SOURCE_CLUSTER_LABEL).is_some()
-        })
-        .collect()
+        let mut held = self.shared.labelled_slices(&service.namespace, E::POLICY.import_label, &service.name);
+        held.retain(|slice| is_ours(&**slice) && slice.labels().contains_key(SOURCE_CLUSTER_LABEL));
+        held
     }
 
     /// Removes everything of a service that nobody offers any more, as far as it is ours.

@@ -14,6 +14,7 @@ mod membership;
 mod metrics;
 mod progress;
 mod ready;
+mod roster;
 mod shared;
 mod sources;
 mod write;
@@ -95,6 +96,7 @@ impl Agent {
             shared.synced().await;
             kep.synced().await;
             mcs.synced().await;
+            shared.progress.listed();
         };
         tasks.spawn(async move {
             begin.await;

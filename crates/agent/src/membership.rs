@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, Error};
 use serde_json::json;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tombolo_api::tombolo::{Membership, MembershipSpec};
 use tombolo_model::names;
 
@@ -20,18 +20,20 @@ use crate::write::apply_params;
 /// The name of a member's heartbeat, in its namespace at the hub.
 pub(crate) const HEARTBEAT: &str = "heartbeat";
 /// The name of a member's statement, beside it.
-const STATEMENT: &str = "member";
+pub(crate) const STATEMENT: &str = "member";
 /// How often the watermark may move: one small write per member and second, not one per service.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// Every member hears of every report, so their number grows with the square of the members. From fifty on each speaks
+/// less often, so that together they never say more than fifty reports a second.
+const SHARE_OF_MEMBER: Duration = Duration::from_millis(20);
 /// As many failures as there is room for.
 const MOST_FAILURES: usize = 64;
 
 /// Keeps the member's statement at the hub true, for ever.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut beats = interval(shared.config.heartbeat);
-    let mut reports = interval(REPORT_EVERY);
+    let mut next_report = Instant::now();
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut said = false;
     let mut published = None;
     loop {
@@ -45,9 +47,10 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                     Err(error) => tracing::warn!(%error, "the heartbeat did not reach the hub"),
                 }
             }
-            _ = reports.tick() => {
-                let report = shared.progress.report();
-                if said && published.as_ref() != Some(&report) {
+            () = sleep_until(next_report) => {
+                next_report = Instant::now() + report_pace(&shared);
+                let Some(report) = shared.progress.report().filter(|_| said) else { continue };
+                if published.as_ref() != Some(&report) {
                     match in_time(&shared, publish(&shared, &report)).await {
                         Ok(()) => published = Some(report),
                         Err(error) => tracing::debug!(%error, "the watermark did not reach the hub"),
@@ -56,6 +59,11 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
         }
     }
+}
+
+fn report_pace(shared: &Shared) -> Duration {
+    let members = u32::try_from(shared.members().len()).unwrap_or(u32::MAX);
+    REPORT_EVERY.max(SHARE_OF_MEMBER.saturating_mul(members))
 }
 
 /// A hub that does not answer within a heartbeat is out of reach.

@@ -4,12 +4,13 @@
 //! resource version up to which everything seen there has been applied. What could not be applied does not hold it back;
 //! it is named among the failures instead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kube::Error;
-use tombolo_api::tombolo::{Dialect, Failure};
-use tombolo_runtime::{Key, Next};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{Error, ResourceExt};
+use tombolo_api::tombolo::{Dialect, Failure, ServiceOffer};
+use tombolo_runtime::{Change, Key, Next};
 
 use crate::edition::Edition;
 
@@ -24,6 +25,16 @@ struct State {
     offers: Track,
     slices: Track,
     failures: BTreeMap<Name, Failure>,
+    beginning: Beginning,
+}
+
+/// After a start everything listed has to be looked at before anything is said: until then, what the agent's predecessor
+/// said stands.
+#[derive(Debug, Default)]
+enum Beginning {
+    #[default]
+    Listing,
+    Left(BTreeSet<Name>),
 }
 
 /// One watch.
@@ -35,9 +46,21 @@ struct Track {
 }
 
 impl Track {
-    fn saw(&mut self, name: Name, version: u64) {
-        self.seen = self.seen.max(version);
-        self.pending.entry(name).or_insert(version);
+    fn saw<K: ResourceExt>(&mut self, name: Option<Name>, change: &Change<'_, K>) {
+        let version = |object: &K| object.resource_version().and_then(|text| text.parse::<u64>().ok());
+        let touched = match change {
+            Change::Put { new, .. } => version(new),
+            // Missing in a new list, it went at some version after all that had been seen.
+            Change::Gone(last) => version(last).map(|version| version.max(self.seen + 1)),
+        };
+        let (Some(touched), Change::Put { new: object, .. } | Change::Gone(object)) = (touched, change)
+        else {
+            return;
+        };
+        self.seen = self.seen.max(version(object).unwrap_or(0));
+        if let Some(name) = name {
+            self.pending.entry(name).or_insert(touched);
+        }
     }
 
     fn watermark(&self) -> Option<u64> {
@@ -59,33 +82,35 @@ impl Progress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn saw_offer<E: Edition>(&self, key: &Key, version: Option<&str>) {
-        if let Some(version) = version.and_then(|text| text.parse().ok()) {
-            self.state().offers.saw((E::POLICY.dialect, key.clone()), version);
-        }
+    pub(crate) fn saw_offer<E: Edition>(&self, key: &Key, change: &Change<'_, ServiceOffer>) {
+        self.state().offers.saw(Some((E::POLICY.dialect, key.clone())), change);
     }
 
-    pub(crate) fn saw_slice<E: Edition>(&self, key: &Key, version: Option<&str>) {
-        if let Some(version) = version.and_then(|text| text.parse().ok()) {
-            self.state().slices.saw((E::POLICY.dialect, key.clone()), version);
-        }
+    pub(crate) fn saw_slice<E: Edition>(&self, key: &Key, change: &Change<'_, EndpointSlice>) {
+        self.state().slices.saw(Some((E::POLICY.dialect, key.clone())), change);
     }
 
     /// A slice whose offer is not known yet: nothing is to be done for it now, and its offer brings it up again.
-    pub(crate) fn saw_early_slice(&self, version: Option<&str>) {
-        if let Some(version) = version.and_then(|text| text.parse().ok()) {
-            let mut state = self.state();
-            state.slices.seen = state.slices.seen.max(version);
-        }
+    pub(crate) fn saw_early_slice(&self, change: &Change<'_, EndpointSlice>) {
+        self.state().slices.saw(None, change);
     }
 
-    pub(crate) fn report(&self) -> Report {
+    /// Everything has been listed once.
+    pub(crate) fn listed(&self) {
+        let mut state = self.state();
+        let pending = state.offers.pending.keys().chain(state.slices.pending.keys()).cloned().collect();
+        state.beginning = Beginning::Left(pending);
+    }
+
+    /// What can be said; nothing before all that was there at the beginning has been looked at.
+    pub(crate) fn report(&self) -> Option<Report> {
         let state = self.state();
-        Report {
+        let begun = matches!(&state.beginning, Beginning::Left(names) if names.is_empty());
+        begun.then(|| Report {
             offers: state.offers.watermark(),
             slices: state.slices.watermark(),
             failures: state.failures.values().cloned().collect(),
-        }
+        })
     }
 
     /// How far the watermarks of offers and slices are behind what was seen, in resource versions.
@@ -116,7 +141,10 @@ impl Work<'_> {
     /// Takes note of what came of it.
     pub(crate) fn end(self, outcome: Result<Next, Error>) -> Result<Next, Error> {
         let mut state = self.progress.state();
-        let State { offers, slices, failures } = &mut *state;
+        let State { offers, slices, failures, beginning } = &mut *state;
+        if let Beginning::Left(names) = beginning {
+            names.remove(&self.name);
+        }
         // What was touched again meanwhile stays pending under the version that touched it first.
         for (track, version) in [offers, slices].into_iter().zip(self.versions) {
             if version.is_some() && track.pending.get(&self.name).copied() == version {
@@ -155,45 +183,105 @@ mod tests {
         Key::new("ns", name)
     }
 
+    fn slice(version: &str) -> EndpointSlice {
+        let mut slice = EndpointSlice::default();
+        slice.metadata.resource_version = Some(version.to_owned());
+        slice
+    }
+
+    /// A change on the watch of offers; any kind of object will do.
+    fn saw<E: Edition>(progress: &Progress, name: &str, change: &Change<'_, EndpointSlice>) {
+        progress.state().offers.saw(Some((E::POLICY.dialect, key(name))), change);
+    }
+
+    fn saw_offer<E: Edition>(progress: &Progress, name: &str, version: &str) {
+        saw::<E>(progress, name, &Change::Put { old: None, new: &slice(version) });
+    }
+
+    fn apply<E: Edition>(progress: &Progress, name: &str) {
+        assert!(progress.begin::<E>(&key(name)).end(Ok(Next::Rest)).is_ok());
+    }
+
+    fn started() -> Progress {
+        let progress = Progress::default();
+        progress.listed();
+        progress
+    }
+
+    fn offers(progress: &Progress) -> Option<u64> {
+        progress.report().expect("it has begun").offers
+    }
+
     #[test]
     fn the_watermark_stays_below_what_is_not_applied() {
+        let progress = started();
+        assert_eq!(progress.report(), Some(Report::default()));
+        saw_offer::<Kep>(&progress, "a", "10");
+        saw_offer::<Kep>(&progress, "b", "12");
+        assert_eq!(offers(&progress), Some(9));
+        apply::<Kep>(&progress, "a");
+        assert_eq!(offers(&progress), Some(11));
+        apply::<Kep>(&progress, "b");
+        assert_eq!(offers(&progress), Some(12));
+    }
+
+    #[test]
+    fn nothing_is_said_before_all_that_was_there_has_been_looked_at() {
         let progress = Progress::default();
-        assert_eq!(progress.report(), Report::default());
-        progress.saw_offer::<Kep>(&key("a"), Some("10"));
-        progress.saw_offer::<Kep>(&key("b"), Some("12"));
-        assert_eq!(progress.report().offers, Some(9));
-        let _ = progress.begin::<Kep>(&key("a")).end(Ok(Next::Rest));
-        assert_eq!(progress.report().offers, Some(11));
-        let _ = progress.begin::<Kep>(&key("b")).end(Ok(Next::Rest));
-        assert_eq!(progress.report().offers, Some(12));
+        saw_offer::<Kep>(&progress, "a", "10");
+        apply::<Kep>(&progress, "a");
+        saw_offer::<Kep>(&progress, "b", "5");
+        assert_eq!(progress.report(), None);
+        progress.listed();
+        saw_offer::<Kep>(&progress, "c", "13");
+        assert_eq!(progress.report(), None);
+        apply::<Kep>(&progress, "b");
+        assert_eq!(offers(&progress), Some(12));
+    }
+
+    #[test]
+    fn a_change_or_a_deletion_does_not_bring_the_watermark_back() {
+        let progress = started();
+        saw_offer::<Kep>(&progress, "a", "10");
+        apply::<Kep>(&progress, "a");
+        let (old, new) = (slice("10"), slice("20"));
+        saw::<Kep>(&progress, "a", &Change::Put { old: Some(&old), new: &new });
+        assert_eq!(offers(&progress), Some(19));
+        apply::<Kep>(&progress, "a");
+        saw::<Kep>(&progress, "a", &Change::Gone(&new));
+        assert_eq!(offers(&progress), Some(20), "it went at a version that nobody has seen");
+        apply::<Kep>(&progress, "a");
+        saw::<Kep>(&progress, "b", &Change::Gone(&slice("25")));
+        assert_eq!(offers(&progress), Some(24));
     }
 
     #[test]
     fn the_dialects_do_not_answer_for_each_other() {
-        let progress = Progress::default();
-        progress.saw_offer::<Kep>(&key("a"), Some("10"));
-        let _ = progress.begin::<Mcs>(&key("a")).end(Ok(Next::Rest));
-        assert_eq!(progress.report().offers, Some(9));
+        let progress = started();
+        saw_offer::<Kep>(&progress, "a", "10");
+        apply::<Mcs>(&progress, "a");
+        assert_eq!(offers(&progress), Some(9));
     }
 
     #[test]
     fn a_slice_that_comes_before_its_offer_holds_nothing_back() {
-        let progress = Progress::default();
-        progress.saw_early_slice(Some("10"));
-        assert_eq!(progress.report().slices, Some(10));
-        progress.saw_slice::<Kep>(&key("a"), Some("11"));
-        assert_eq!(progress.report().slices, Some(10));
+        let progress = started();
+        let slices = || progress.report().expect("it has begun").slices;
+        progress.saw_early_slice(&Change::Put { old: None, new: &slice("10") });
+        assert_eq!(slices(), Some(10));
+        progress.saw_slice::<Kep>(&key("a"), &Change::Put { old: None, new: &slice("11") });
+        assert_eq!(slices(), Some(10));
     }
 
     #[test]
     fn a_failure_is_named_and_does_not_hold_others_back() {
-        let progress = Progress::default();
-        progress.saw_slice::<Mcs>(&key("a"), Some("10"));
+        let progress = started();
+        progress.saw_slice::<Mcs>(&key("a"), &Change::Put { old: None, new: &slice("10") });
         let broken = Error::LinesCodecMaxLineLengthExceeded;
         assert!(progress.begin::<Mcs>(&key("a")).end(Err(broken)).is_err());
-        let report = progress.report();
+        let report = progress.report().expect("it has begun");
         assert_eq!((report.slices, report.failures.len()), (Some(10), 1));
-        let _ = progress.begin::<Mcs>(&key("a")).end(Ok(Next::Rest));
-        assert!(progress.report().failures.is_empty());
+        apply::<Mcs>(&progress, "a");
+        assert!(progress.report().expect("it has begun").failures.is_empty());
     }
 }

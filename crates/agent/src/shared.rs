@@ -1,6 +1,6 @@
 //! What all parts of the agent look at: one cache per kind and side, and which sources are alive.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
+use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_api::tombolo::{Dialect, Membership, OFFER_LABEL, ServiceOffer, ServiceRef};
-use tombolo_model::address::Declared;
 use tombolo_model::liveness::{self, Contact, Patience};
-use tombolo_model::{ClusterId, names, origin};
+use tombolo_model::{ClusterId, Policy, names};
 use tombolo_runtime::{Cache, Key, follow};
 
 use crate::config::Config;
@@ -24,6 +24,7 @@ use crate::edition::Edition;
 use crate::membership::HEARTBEAT;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
+use crate::roster::{Members, Roster};
 
 /// The objects of the member and of the hub, as far as they are known.
 pub(crate) struct Shared {
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) hub_slices: Arc<Cache<EndpointSlice>>,
     pub(crate) memberships: Arc<Cache<Membership>>,
     pub(crate) heartbeats: Arc<Cache<Lease>>,
+    pub(crate) roster: Arc<Roster>,
     /// One lease per source, in the member.
     pub(crate) source_leases: Arc<Cache<Lease>>,
     pub(crate) progress: Progress,
@@ -50,16 +52,23 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(config: Config, member: Client, hub: Client, metrics: Metrics) -> Self {
+        let memberships: Arc<Cache<Membership>> = Cache::new();
+        let offers = Cache::grouped(|offer: &ServiceOffer| vec![by_name(&offer.name_any())]);
         Self {
+            roster: Roster::new(&memberships, &offers, config.limits.offers),
             config,
             member,
             hub,
             services: Cache::new(),
-            slices: Cache::new(),
+            slices: Cache::grouped(|slice| {
+                let labels =
+                    [SERVICE_NAME_LABEL, Policy::KEP.import_label, Policy::MCS.import_label].into_iter();
+                labels.filter_map(|label| by_own_label(slice, label)).collect()
+            }),
             namespaces: Cache::new(),
-            offers: Cache::new(),
-            hub_slices: Cache::new(),
-            memberships: Cache::new(),
+            offers,
+            hub_slices: Cache::grouped(|slice| by_own_label(slice, OFFER_LABEL).into_iter().collect()),
+            memberships,
             heartbeats: Cache::new(),
             source_leases: Cache::new(),
             progress: Progress::default(),
@@ -116,39 +125,46 @@ impl Shared {
         let _ = self.heard.subscribe().wait_for(|heard| *heard).await;
     }
 
-    /// The members at the hub, each in its own namespace, with what they declare.
-    pub(crate) fn members(&self) -> BTreeMap<ClusterId, Arc<Membership>> {
-        let all = self.memberships.all().into_iter();
-        all.filter_map(|membership| Some((origin::check_membership(&membership).ok()?, membership))).collect()
+    pub(crate) fn members(&self) -> Arc<Members> {
+        self.roster.members()
     }
 
-    /// The offers of one service that are what they claim to be.
+    /// The offers of one service that are what they claim to be, and count.
     pub(crate) fn offers_of(&self, dialect: Dialect, service: &ServiceRef) -> Vec<Arc<ServiceOffer>> {
-        let members = self.members();
-        let name = names::offer(dialect, service);
-        let place = |cluster: &ClusterId| Key::new(names::hub_namespace(cluster), name.clone());
-        let found = members.keys().filter_map(|cluster| {
-            let offer = self.offers.get(&place(cluster))?;
-            origin::check_offer(cluster, &offer).ok()?;
-            Some(offer)
-        });
-        found.collect()
+        let mut offers = self.offers.group(&by_name(&names::offer(dialect, service)));
+        offers.retain(|offer| self.roster.check_offer(offer));
+        offers
     }
 
     /// The slices of one offer at the hub.
-    pub(crate) fn slices_of(&self, cluster: &ClusterId, offer: &str) -> Vec<Arc<EndpointSlice>> {
-        let namespace = names::hub_namespace(cluster);
-        let all = self.hub_slices.within(&namespace).into_iter();
-        all.filter(|slice| origin::check_slice(cluster, slice, |name| name == offer).is_ok()).collect()
+    pub(crate) fn offered_slices(&self, cluster: &ClusterId, offer: &str) -> Vec<Arc<EndpointSlice>> {
+        self.hub_slices.group(&by_label(&names::hub_namespace(cluster), OFFER_LABEL, offer))
     }
 
-    /// The addresses a member may have endpoints at.
-    pub(crate) fn declared(&self, cluster: &ClusterId) -> Declared {
-        let members = self.members();
-        let cidrs =
-            members.get(cluster).map(|membership| membership.spec.pod_cidrs.clone()).unwrap_or_default();
-        Declared::read(&cidrs).0
+    /// The member's slices with a label.
+    pub(crate) fn labelled_slices(
+        &self,
+        namespace: &str,
+        label: &str,
+        value: &str,
+    ) -> Vec<Arc<EndpointSlice>> {
+        self.slices.group(&by_label(namespace, label, value))
     }
+}
+
+/// The group of everything with a name, in all namespaces.
+fn by_name(name: &str) -> Key {
+    Key::new("", name)
+}
+
+/// The group of everything with a label in a namespace.
+fn by_label(namespace: &str, label: &str, value: &str) -> Key {
+    Key::new(namespace, format!("{label}={value}"))
+}
+
+fn by_own_label(slice: &EndpointSlice, label: &str) -> Option<Key> {
+    let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
+    slice.labels().get(label).map(|value| by_label(namespace, label, value))
 }
 
 /// When a server was last heard.
@@ -188,6 +204,12 @@ impl LastHeard {
 impl Shared {
     pub(crate) fn patience(&self) -> Patience {
         Patience { duration: self.config.dead_after, hold: self.config.hold }
+    }
+
+    /// How often the lease of a source that lives is renewed: not with every heartbeat, since in a large supercluster those
+    /// would be most of what is written, but often enough for one or two to fail.
+    pub(crate) fn renew_every(&self) -> Duration {
+        self.config.dead_after / 3
     }
 
     pub(crate) fn source_lease(&self, cluster: &ClusterId) -> Option<Arc<Lease>> {

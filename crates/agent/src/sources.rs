@@ -4,7 +4,7 @@
 //! lease while its heartbeat at the hub advances; the expiry controller watches the leases and removes the slices of a
 //! source whose lease was released or is no longer renewed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Keeps the leases of all sources, for ever.
 pub(crate) async fn run(shared: Arc<Shared>) {
     shared.synced().await;
-    let mut keeper = Keeper { start: Instant::now(), pulses: BTreeMap::new(), shared };
+    let mut keeper =
+        Keeper { start: Instant::now(), pulses: BTreeMap::new(), heard: BTreeSet::new(), shared };
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -46,34 +47,36 @@ struct Keeper {
     shared: Arc<Shared>,
     start: Instant,
     pulses: BTreeMap<ClusterId, Pulse>,
+    /// Whose heartbeat has advanced since its lease was renewed.
+    heard: BTreeSet<ClusterId>,
 }
 
 impl Keeper {
     async fn look(&mut self) -> Result<(), Error> {
         let now = self.start.elapsed();
-        let members: Vec<ClusterId> = self.shared.members().into_keys().collect();
+        let members: Vec<ClusterId> = self.shared.members().keys().cloned().collect();
         self.pulses.retain(|cluster, _| members.contains(cluster));
-        let judged: Vec<_> = members
+        self.heard.retain(|cluster| members.contains(cluster));
+        let judged: BTreeMap<ClusterId, Liveness> = members
             .into_iter()
             .map(|cluster| {
-                let (liveness, advanced) = self.judge(&cluster, now);
-                (cluster, liveness, advanced)
+                let liveness = self.judge(&cluster, now);
+                (cluster, liveness)
             })
             .collect();
-        let states = judged.iter().map(|(cluster, liveness, _)| (cluster.clone(), *liveness));
-        self.shared.metrics.note_sources(states.collect());
+        self.shared.metrics.note_sources(judged.clone());
         // One that fails does not keep the others from being renewed: their heartbeats have been counted.
         let mut outcome = Ok(());
-        for (cluster, liveness, advanced) in judged {
-            let due = advanced || (liveness != Liveness::Expired && self.is_due(&cluster, liveness));
+        for (cluster, liveness) in judged {
+            let due = liveness != Liveness::Expired && self.is_due(&cluster, liveness);
             outcome = outcome.and(self.renew(&cluster, liveness, due).await);
         }
         outcome
     }
 
-    fn judge(&mut self, cluster: &ClusterId, now: Duration) -> (Liveness, bool) {
+    fn judge(&mut self, cluster: &ClusterId, now: Duration) -> Liveness {
         if *cluster == self.shared.config.cluster {
-            return (Liveness::Alive, false);
+            return Liveness::Alive;
         }
         let beat = self.beat(cluster);
         let lease = self.shared.source_lease(cluster);
@@ -83,22 +86,27 @@ impl Keeper {
             true => Pulse::known_dead(beat.clone(), now),
             false => Pulse::first_seen(beat.clone(), now),
         });
-        let advanced = beat.is_some_and(|beat| pulse.observe(beat, now));
+        if beat.is_some_and(|beat| pulse.observe(beat, now)) {
+            self.heard.insert(cluster.clone());
+        }
         let patience = self.shared.patience();
-        (pulse.judge(self.shared.hub_contact.contact(self.start), &patience, now), advanced)
+        pulse.judge(self.shared.hub_contact.contact(self.start), &patience, now)
     }
 
-    /// Whether a lease is to be renewed that no heartbeat speaks for: of a source that is held, or of this cluster, which
+    /// Whether a lease is to be renewed: of a source that was heard since, of one that is held, or of this cluster, which
     /// needs nobody's word to know that it lives.
     fn is_due(&self, cluster: &ClusterId, liveness: Liveness) -> bool {
-        if liveness != Liveness::Held && *cluster != self.shared.config.cluster {
+        let lives = self.heard.contains(cluster)
+            || liveness == Liveness::Held
+            || *cluster == self.shared.config.cluster;
+        if !lives {
             return false;
         }
         let lease = self.shared.source_lease(cluster);
         let renewed = lease.and_then(|lease| lease.spec.as_ref()?.renew_time.as_ref().map(|time| time.0));
         let age =
             renewed.map(|renewed| self.shared.config.clock.now().duration_since(renewed).unsigned_abs());
-        age.is_none_or(|age| age >= self.shared.config.heartbeat)
+        age.is_none_or(|age| age >= self.shared.renew_every())
     }
 
     /// The source's heartbeat as the hub has it.
@@ -108,7 +116,7 @@ impl Keeper {
         lease.spec.as_ref().map(Beat::from)
     }
 
-    async fn renew(&self, cluster: &ClusterId, liveness: Liveness, renew: bool) -> Result<(), Error> {
+    async fn renew(&mut self, cluster: &ClusterId, liveness: Liveness, renew: bool) -> Result<(), Error> {
         let current = self.shared.source_lease(cluster);
         let spec = current.as_ref().and_then(|lease| lease.spec.as_ref());
         let shared = &self.shared;
@@ -122,6 +130,9 @@ impl Keeper {
         let answer = timeout(shared.config.heartbeat, self.write(cluster, spec)).await;
         let outcome = answer.unwrap_or_else(|_| Err(Error::Service("the API server does not answer".into())));
         shared.own_contact.note(outcome.is_ok(), Instant::now());
+        if outcome.is_ok() {
+            self.heard.remove(cluster);
+        }
         outcome
     }
 
@@ -173,7 +184,7 @@ impl Expiry {
         Self { shared: shared.clone(), queue, start: Instant::now(), pulses: Mutex::default() }
     }
 
-    /// Whether nobody has renewed the lease for its whole duration and a heartbeat: the keeper has the first word. While
+    /// Whether nobody has renewed the lease for longer than the keeper would take to: it has the first word. While
     /// the API server takes no renewals, their absence says nothing.
     fn is_abandoned(&self, cluster: &ClusterId, lease: &LeaseSpec) -> bool {
         let now = self.start.elapsed();
@@ -200,7 +211,7 @@ impl Expiry {
     fn duration(&self, lease: &LeaseSpec) -> Duration {
         let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let lasts = seconds.map_or(self.shared.config.dead_after, Duration::from_secs);
-        lasts.saturating_add(self.shared.config.heartbeat)
+        lasts.saturating_add(self.shared.renew_every()).saturating_add(self.shared.config.heartbeat)
     }
 }
 

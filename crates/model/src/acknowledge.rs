@@ -4,7 +4,9 @@
 //! everything, and a short list of what it could not. Whoever is not known to have applied the offer is waited for: a
 //! watermark that cannot be read, or failures beyond the list, prove nothing.
 
-use tombolo_api::tombolo::{Dialect, Failure, MembershipStatus, ServiceRef};
+use std::collections::BTreeSet;
+
+use tombolo_api::tombolo::{Dialect, Failure, Membership, MembershipStatus, ServiceRef};
 
 use crate::cluster::ClusterId;
 use crate::verdict::listing;
@@ -100,6 +102,33 @@ fn find_failure<'a>(
     status.failures.iter().find(|failure| {
         failure.dialect == dialect && failure.namespace == service.namespace && failure.name == service.name
     })
+}
+
+/// Which exports a change of a member's statement concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Concerned {
+    /// All: a member is new, gone, another one, or has less than it had.
+    Everyone,
+    /// Those who wait for members, and these.
+    Waiting(BTreeSet<(Dialect, ServiceRef)>),
+}
+
+/// Whom it concerns that a member said `old` and says `new`. Watermarks move all the time; those whose exports are
+/// everywhere need not hear of it.
+pub fn concerned(old: Option<&Membership>, new: Option<&Membership>) -> Concerned {
+    let (Some(old), Some(new)) = (old, new) else { return Concerned::Everyone };
+    let (before, after) = (old.status.clone().unwrap_or_default(), new.status.clone().unwrap_or_default());
+    let fell = before.applied_up_to() > after.applied_up_to()
+        || before.slices_applied_up_to() > after.slices_applied_up_to();
+    if old.spec != new.spec || fell || before.more_failures != after.more_failures {
+        return Concerned::Everyone;
+    }
+    let named = before.failures.iter().chain(&after.failures);
+    let service = |failure: &Failure| {
+        let (namespace, name) = (failure.namespace.clone(), failure.name.clone());
+        (failure.dialect, ServiceRef { namespace, name })
+    };
+    Concerned::Waiting(named.map(service).collect())
 }
 
 impl Acknowledgement {
@@ -199,5 +228,32 @@ mod tests {
     fn a_member_with_more_failures_than_it_can_name_proves_nothing() {
         let overflowing = MembershipStatus { more_failures: 1, ..status("10") };
         assert_eq!(judge("10", &[("a", true, Some(overflowing))]), waiting(&["a"]));
+    }
+
+    #[test]
+    fn a_watermark_that_rises_concerns_only_those_who_wait() {
+        let membership = |status: MembershipStatus| {
+            let mut membership = Membership::new("member", tombolo_api::tombolo::MembershipSpec::default());
+            membership.status = Some(status);
+            membership
+        };
+        let [nine, ten] = ["9", "10"].map(|version| membership(status(version)));
+        let ours = membership(failed("10", Dialect::Mcs, echo()));
+        let more = membership(MembershipStatus { more_failures: 1, ..status("10") });
+        let mut other = ten.clone();
+        other.spec.region = Some("elsewhere".into());
+        let named = Concerned::Waiting([(Dialect::Mcs, echo())].into());
+        for (old, new, expected) in [
+            (Some(&nine), Some(&ten), Concerned::Waiting(BTreeSet::new())),
+            (Some(&nine), Some(&ours), named.clone()),
+            (Some(&ours), Some(&ten), named),
+            (Some(&ten), Some(&nine), Concerned::Everyone),
+            (Some(&ten), Some(&more), Concerned::Everyone),
+            (Some(&ten), Some(&other), Concerned::Everyone),
+            (None, Some(&ten), Concerned::Everyone),
+            (Some(&ten), None, Concerned::Everyone),
+        ] {
+            assert_eq!(concerned(old, new), expected, "{old:?} {new:?}");
+        }
     }
 }

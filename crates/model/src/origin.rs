@@ -3,6 +3,8 @@
 //! The hub lets a member write in its own namespace only. So the namespace is what is true, and whatever an object says
 //! about its cluster must agree with it. A member that floods the hub loses its newest objects, not the others theirs.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use thiserror::Error;
@@ -109,27 +111,60 @@ pub fn check_slice<'a>(
     check().map_err(|reason| refuse("EndpointSlice", &slice.metadata, reason))
 }
 
-/// The good offers of one member, and why the others are not. Beyond the limit the newest go.
-pub fn admit_offers<'a>(
-    owner: &ClusterId,
-    offers: impl IntoIterator<Item = &'a ServiceOffer>,
-    limits: &Limits,
-) -> (Vec<&'a ServiceOffer>, Vec<Refused>) {
-    let (mut good, mut refused) = (Vec::new(), Vec::new());
-    for offer in offers {
-        match check_offer(owner, offer) {
-            Ok(()) => good.push(offer),
-            Err(why) => refused.push(why),
+/// Which objects of one member are within its limit: the oldest.
+///
+/// It is kept up to date with every object that comes or goes, so that asking costs the same however large a flood is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    limit: usize,
+    within: BTreeSet<Seniority>,
+    beyond: BTreeSet<Seniority>,
+}
+
+impl Quota {
+    pub fn new(limit: usize) -> Self {
+        Quota { limit, within: BTreeSet::new(), beyond: BTreeSet::new() }
+    }
+
+    /// Counts an object in. Returns the name of the one that has to make room for it, if any.
+    pub fn insert(&mut self, metadata: &ObjectMeta) -> Option<String> {
+        self.within.insert(seniority(metadata));
+        if self.within.len() <= self.limit {
+            return None;
         }
+        let newest = self.within.pop_last()?;
+        let displaced = newest.1.clone();
+        self.beyond.insert(newest);
+        displaced.filter(|name| metadata.name.as_ref() != Some(name))
     }
-    good.sort_by_key(|offer| seniority(&offer.metadata));
-    if good.len() > limits.offers {
-        let given = good.len();
-        let reason = Reason::TooMany { owner: owner.clone(), what: "offers", given, limit: limits.offers };
-        refused.push(rest("ServiceOffers", owner, reason));
-        good.truncate(limits.offers);
+
+    /// Counts an object out. Returns the name of the one that takes its place, if any.
+    pub fn remove(&mut self, metadata: &ObjectMeta) -> Option<String> {
+        let object = seniority(metadata);
+        if self.beyond.remove(&object) || !self.within.remove(&object) {
+            return None;
+        }
+        let oldest = self.beyond.pop_first()?;
+        let admitted = oldest.1.clone();
+        self.within.insert(oldest);
+        admitted
     }
-    (good, refused)
+
+    pub fn admits(&self, metadata: &ObjectMeta) -> bool {
+        self.beyond.is_empty() || self.within.contains(&seniority(metadata))
+    }
+
+    /// Why the others are not, if there are any.
+    pub fn refusal(&self, owner: &ClusterId) -> Option<Refused> {
+        let given = self.within.len() + self.beyond.len();
+        let reason = Reason::TooMany { owner: owner.clone(), what: "offers", given, limit: self.limit };
+        (!self.beyond.is_empty()).then(|| rest("ServiceOffers", owner, reason))
+    }
+
+    /// How many are refused.
+    pub fn excess(&self) -> usize {
+        self.beyond.len()
+    }
 }
 
 /// The slices of one offer that are within the limits; the newest go. They have been checked before.
@@ -164,7 +199,9 @@ pub fn admit_slices<'a>(
 }
 
 /// The order in which objects came, by what the server says about them and their owner cannot change.
-fn seniority(metadata: &ObjectMeta) -> (Option<Time>, Option<String>) {
+type Seniority = (Option<Time>, Option<String>);
+
+fn seniority(metadata: &ObjectMeta) -> Seniority {
     (metadata.creation_timestamp.clone(), metadata.name.clone())
 }
 
@@ -272,26 +309,38 @@ mod tests {
         assert!(refused.ends_with(end), "{refused}");
     }
 
-    #[test]
-    fn a_flooding_member_loses_its_newest_offers_and_hears_of_it_once() {
-        let mut offers = Vec::new();
-        for (name, second) in [("new", 9), ("z-old", 1), ("b", 5), ("a", 5)] {
+    /// Offers in the order they come, each with the second it was made in; a name with a dash before it goes.
+    fn flood(limit: usize, steps: &[(&str, i64)]) -> (Quota, Vec<String>) {
+        let mut quota = Quota::new(limit);
+        let moved = steps.iter().filter_map(|(name, second)| {
+            let gone = name.strip_prefix('-');
             let mut offer = offer(Dialect::Mcs, "a");
-            offer.metadata.name = Some(name.into());
-            offer.metadata.creation_timestamp = Some(at(second));
-            offers.push(offer);
-        }
-        let limits = Limits { offers: 2, ..Limits::default() };
-        let (kept, refused) = admit_offers(&id("a"), &offers, &limits);
-        let kept: Vec<_> = kept.iter().map(|offer| offer.metadata.name.as_deref().unwrap()).collect();
-        assert_eq!(kept, ["z-old", "a"]);
-        let said: Vec<_> = refused.iter().map(ToString::to_string).collect();
+            offer.metadata.name = Some(gone.unwrap_or(name).to_owned());
+            offer.metadata.creation_timestamp = Some(at(*second));
+            if gone.is_some() { quota.remove(&offer.metadata) } else { quota.insert(&offer.metadata) }
+        });
+        let moved = moved.collect();
+        (quota, moved)
+    }
+
+    #[test]
+    fn of_a_flood_the_oldest_offers_stay() {
+        let (quota, displaced) = flood(2, &[("new", 9), ("a", 5), ("z-old", 1), ("newer", 10)]);
+        assert_eq!(displaced, ["new"]);
+        assert_eq!(quota.excess(), 2);
         assert_eq!(
-            said,
-            ["the rest of the ServiceOffers in tombolo-a is ignored: \
-                cluster a has 4 offers, more than the 2 that are allowed"]
+            quota.refusal(&id("a")).unwrap().to_string(),
+            "the rest of the ServiceOffers in tombolo-a is ignored: \
+             cluster a has 4 offers, more than the 2 that are allowed"
         );
-        assert_eq!(admit_offers(&id("a"), &offers, &Limits::default()).0.len(), 4);
+        assert!(flood(4, &[("a", 1), ("b", 2)]).0.refusal(&id("a")).is_none());
+    }
+
+    #[test]
+    fn what_goes_makes_room_for_the_next() {
+        let (quota, moved) = flood(1, &[("a", 1), ("b", 2), ("c", 3), ("-c", 3), ("-a", 1), ("-x", 4)]);
+        assert_eq!(moved, ["b"]);
+        assert_eq!(quota.excess(), 0);
     }
 
     #[test]

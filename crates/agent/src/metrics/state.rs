@@ -158,7 +158,7 @@ impl State {
         let mut values = Table::new();
         for cluster in self.shared.members().keys() {
             for offer in self.shared.offers.within(&names::hub_namespace(cluster)) {
-                if origin::check_offer(cluster, &offer).is_ok() {
+                if self.shared.roster.check_offer(&offer) {
                     let labels = vec![cluster.to_string(), dialect(offer.spec.dialect).to_owned()];
                     *values.entry(labels).or_default() += 1.0;
                 }
@@ -197,29 +197,32 @@ impl State {
     /// Objects at the hub that are not believed, by why.
     fn refused(&self) -> Gauge {
         let mut values = Table::new();
-        let mut count = |kind: &str, reason: &str| {
-            *values.entry(vec![kind.to_owned(), reason.to_owned()]).or_default() += 1.0;
+        let mut count = |kind: &str, reason: &str, number: usize| {
+            *values.entry(vec![kind.to_owned(), reason.to_owned()]).or_default() += number as f64;
         };
         for membership in self.shared.memberships.all() {
             if let Err(refused) = origin::check_membership(&membership) {
-                count("Membership", refused.reason.as_str());
+                count("Membership", refused.reason.as_str(), 1);
             }
         }
         for cluster in self.shared.members().keys() {
             let namespace = names::hub_namespace(cluster);
+            if let Some((excess, refused)) = self.shared.roster.excess(cluster) {
+                count("ServiceOffer", refused.reason.as_str(), excess);
+            }
             let offers = self.shared.offers.within(&namespace);
             let mut good = Vec::new();
             for offer in &offers {
                 match origin::check_offer(cluster, offer) {
                     Ok(()) => good.push(offer.name_any()),
-                    Err(refused) => count("ServiceOffer", refused.reason.as_str()),
+                    Err(refused) => count("ServiceOffer", refused.reason.as_str(), 1),
                 }
             }
             good.sort();
             for slice in self.shared.hub_slices.within(&namespace) {
                 let has_offer = |name: &str| good.binary_search_by(|offer| offer.as_str().cmp(name)).is_ok();
                 if let Err(refused) = origin::check_slice(cluster, &slice, has_offer) {
-                    count("EndpointSlice", refused.reason.as_str());
+                    count("EndpointSlice", refused.reason.as_str(), 1);
                 }
             }
         }

@@ -92,6 +92,13 @@ impl Fleet {
         member.agent = Some(tokio::spawn(agent.run(std::future::pending())));
     }
 
+    /// Starts the agent of a member again, with other settings.
+    pub(crate) fn restart(&mut self, place: usize, change: impl FnOnce(&mut Config)) {
+        self.kill(place);
+        change(&mut self.members[place].config);
+        self.start(place);
+    }
+
     /// Kills the agent of a member without a word.
     pub(crate) fn kill(&mut self, place: usize) {
         if let Some(agent) = self.members[place].agent.take() {
@@ -161,6 +168,10 @@ impl Member {
 
     pub(crate) async fn unexport_kep(&self) {
         self.api::<kep::ServiceExport>().delete("echo", &DeleteParams::default()).await.unwrap();
+    }
+
+    pub(crate) async fn kep_export(&self) -> kep::ServiceExport {
+        self.api().get("echo").await.unwrap()
     }
 
     pub(crate) async fn kep_import(&self) -> Option<kep::ImportedService> {

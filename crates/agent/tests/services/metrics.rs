@@ -62,18 +62,42 @@ async fn endpoints_that_are_left_out_are_counted_while_they_are() {
     assert!(!scrape(b).contains("dropped_endpoints{"), "what was never published is not dropped again");
 }
 
+/// Makes an offer in the namespace of `a` that speaks for a cluster.
+async fn offer(fleet: &Fleet, cluster: &str, name: &str) {
+    let spec: ServiceOfferSpec = serde_json::from_value(json!({
+        "cluster": cluster, "dialect": "mcs", "service": {"namespace": "demo", "name": name},
+        "exportedAt": "2026-01-01T00:00:00Z", "type": "ClusterIP", "ipFamilies": ["IPv4"], "ports": [{"port": 80}],
+    }))
+    .unwrap();
+    let api: Api<ServiceOffer> = Api::namespaced(fleet.hub.client(), "tombolo-a");
+    api.create(&PostParams::default(), &ServiceOffer::new(name, spec)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_member_that_floods_the_hub_only_the_oldest_offers_count() {
+    let mut fleet = Fleet::of(2).await;
+    fleet.members[0].serve(80, &["10.1.0.1"]).await;
+    fleet.members[0].export_mcs().await;
+    fleet.restart(1, |config| config.limits.offers = 2);
+    let b = &fleet.members[1];
+    eventually("imported", || async { b.mcs_import().await.is_some() }).await;
+    fleet.kill(0);
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    for name in ["flood-1", "flood-2", "flood-3"] {
+        offer(&fleet, "a", name).await;
+    }
+    let b = &fleet.members[1];
+    shows(b, "refused_objects{kind=\"ServiceOffer\",reason=\"TooMany\"} 2.0").await;
+    shows(b, "offers{source=\"a\",dialect=\"mcs\"} 2.0").await;
+    assert!(b.mcs_import().await.is_some(), "what was there before the flood stays");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_forged_offer_is_counted_by_why_it_is_refused() {
     let fleet = Fleet::of(2).await;
     let [_, b] = &fleet.members[..] else { unreachable!() };
     shows(b, "source_state{source=\"a\",state=\"alive\"} 1.0").await;
-    let spec: ServiceOfferSpec = serde_json::from_value(json!({
-        "cluster": "b", "dialect": "mcs", "service": {"namespace": "demo", "name": "echo"},
-        "exportedAt": "2026-01-01T00:00:00Z", "type": "ClusterIP", "ipFamilies": ["IPv4"], "ports": [{"port": 80}],
-    }))
-    .unwrap();
-    let api: Api<ServiceOffer> = Api::namespaced(fleet.hub.client(), "tombolo-a");
-    api.create(&PostParams::default(), &ServiceOffer::new("forged", spec)).await.unwrap();
+    offer(&fleet, "b", "forged").await;
     shows(b, "refused_objects{kind=\"ServiceOffer\",reason=\"ForgedCluster\"} 1.0").await;
 }
 

@@ -1,5 +1,9 @@
 //! What exports are told.
 
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+
 use crate::fleet::{Fleet, eventually};
 
 #[tokio::test(start_paused = true)]
@@ -18,7 +22,7 @@ async fn an_export_is_exported_only_when_every_member_has_it() {
     }
     fleet.kill(2);
     let a = &fleet.members[0];
-    a.endpoints(&["10.1.0.2"]).await;
+    a.serve(81, &["10.1.0.1"]).await;
     eventually("c is waited for by name", || async {
         a.kep_condition("Exported")
             .await
@@ -109,4 +113,55 @@ async fn a_missing_service_is_said_and_heals_when_it_appears() {
     let import = b.mcs_import().await.unwrap();
     let ready = import.status.unwrap().conditions.remove(0);
     assert_eq!((ready.type_.as_str(), ready.status.as_str()), ("Ready", "True"), "{}", ready.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_that_is_everywhere_does_not_blink_when_endpoints_change_or_a_member_restarts() {
+    let mut fleet = Fleet::of(2).await;
+    fleet.members[0].serve(80, &["10.1.0.1"]).await;
+    fleet.members[0].export_kep().await;
+    let version = {
+        let a = &fleet.members[0];
+        eventually("exported", || async {
+            a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+        })
+        .await;
+        a.kep_export().await.resource_version()
+    };
+    for address in ["10.1.0.2", "10.1.0.3", "10.1.0.4"] {
+        fleet.members[0].endpoints(&[address]).await;
+        let b = &fleet.members[1];
+        eventually("imported", || async { b.imported(None).await == [address] }).await;
+    }
+    fleet.kill(1);
+    fleet.start(1);
+    fleet.members[0].endpoints(&["10.1.0.5"]).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    eventually("imported after the restart", || async { b.imported(None).await == ["10.1.0.5"] }).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(a.kep_export().await.resource_version(), version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_whose_endpoints_never_rest_is_exported_all_the_same() {
+    let fleet = Fleet::of(2).await;
+    let a = &fleet.members[0];
+    a.serve(80, &["10.1.0.1"]).await;
+    let churn = async {
+        for place in 0.. {
+            a.endpoints(&[&format!("10.1.1.{}", place % 250)]).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    };
+    let exported = async {
+        a.export_mcs().await;
+        eventually("ready", || async {
+            a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
+        })
+        .await;
+    };
+    tokio::select! {
+        () = churn => unreachable!(),
+        () = exported => {}
+    }
 }
