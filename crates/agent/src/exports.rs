@@ -18,7 +18,7 @@ use tombolo_model::address::{Declared, DropCount};
 use tombolo_model::conditions::{Address, ExportState, of_export};
 use tombolo_model::offer::{Refusal, offer};
 use tombolo_model::slices::{self, Publication};
-use tombolo_model::{Merged, merge, names};
+use tombolo_model::{Merged, happening, merge, names};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue};
 
 use crate::edition::Edition;
@@ -159,7 +159,7 @@ impl<E: Edition> Exports<E> {
         match offer(&self.shared.config.cluster, &E::export(export), found.as_deref(), None) {
             Ok(offer) => {
                 let stored = self.put_offer(service, offer.spec).await?;
-                let versions = self.put_slices(service, &stored).await?;
+                let versions = self.put_slices(service, export, &stored).await?;
                 self.tell(service, export, None, versions).await
             }
             Err(refusal) => {
@@ -194,7 +194,12 @@ impl<E: Edition> Exports<E> {
     }
 
     /// Makes the slices at the hub those of the Service. Returns the versions that members have to pass.
-    async fn put_slices(&self, service: &ServiceRef, offer: &ServiceOffer) -> Result<Versions, Error> {
+    async fn put_slices(
+        &self,
+        service: &ServiceRef,
+        export: &E::Export,
+        offer: &ServiceOffer,
+    ) -> Result<Versions, Error> {
         let api: Api<EndpointSlice> = Api::namespaced(self.shared.hub.clone(), &self.namespace());
         let declared = Declared::read(&self.shared.config.pod_cidrs).0;
         let owner = owner(offer);
@@ -227,8 +232,13 @@ impl<E: Edition> Exports<E> {
             delete(&api, &**stale).await?;
         }
         let key = Key::new(service.namespace.clone(), service.name.clone());
-        let passage = (Direction::Published, E::POLICY.dialect, key, self.shared.config.cluster.clone());
-        self.shared.metrics.note_drops(passage, dropped);
+        let cluster = &self.shared.config.cluster;
+        let told = happening::of_drops(cluster, &dropped);
+        let passage = (Direction::Published, E::POLICY.dialect, key, cluster.clone());
+        let is_news = self.shared.metrics.note_drops(passage, dropped);
+        if let Some(told) = told.filter(|_| is_news) {
+            self.shared.events.tell(export, &told).await;
+        }
         Ok(versions)
     }
 
@@ -280,6 +290,7 @@ impl<E: Edition> Exports<E> {
         let now = Time(self.shared.config.clock.now());
         let mut conditions = E::conditions(export);
         let desired = of_export(E::POLICY.dialect, &state);
+        let happened = happening::of_export(E::POLICY.dialect, &conditions, &desired);
         let mut changed = false;
         for condition in desired {
             changed |= condition::set(&mut conditions, condition, now.clone());
@@ -287,7 +298,11 @@ impl<E: Edition> Exports<E> {
         if !changed {
             return Ok(());
         }
-        self.patch(export, &json!({"status": {"conditions": conditions}}), true).await
+        self.patch(export, &json!({"status": {"conditions": conditions}}), true).await?;
+        for happening in &happened {
+            self.shared.events.tell(export, happening).await;
+        }
+        Ok(())
     }
 
     async fn patch(&self, export: &E::Export, body: &serde_json::Value, status: bool) -> Result<(), Error> {

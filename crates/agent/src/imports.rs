@@ -12,10 +12,10 @@ use kube::{Api, Error, Resource, ResourceExt};
 use serde_json::json;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{OFFER_LABEL, ServiceOffer, ServiceRef};
-use tombolo_model::address::DropCount;
+use tombolo_model::address::{DropCount, Dropped};
 use tombolo_model::conditions::ImportState;
 use tombolo_model::slices::{self, Consumption};
-use tombolo_model::{ClusterId, Import, merge, names, origin};
+use tombolo_model::{ClusterId, Import, happening, merge, names, origin};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue};
 
 use crate::edition::Edition;
@@ -262,27 +262,40 @@ impl<E: Edition> Imports<E> {
                 declared: &source.declared,
                 owner: owner.as_ref(),
             };
-            let published = self.shared.offered_slices(&part.cluster, &offer);
-            let believed = published
-                .iter()
-                .map(|slice| &**slice)
-                .filter(|slice| origin::check_slice(&part.cluster, slice, |name| name == offer).is_ok());
-            let (admitted, refused) =
-                origin::admit_slices(&part.cluster, believed, &self.shared.config.limits);
-            refused.iter().for_each(|why| tracing::warn!(service = %key(&import.service), %why, "a flood"));
-            let mut dropped = DropCount::new();
-            for slice in admitted {
-                let selected = slices::import(&consumption, slice);
-                add_drops(&mut dropped, selected.dropped);
-                wanted.extend(selected.slice.map(|slice| (slice.name_any(), slice)));
-            }
+            let (selected, dropped) = self.select(&consumption, &offer);
+            wanted.extend(selected.into_iter().map(|slice| (slice.name_any(), slice)));
+            let told = happening::of_drops(&part.cluster, &dropped);
             let passage = (Direction::Imported, import.dialect, key(&import.service), part.cluster.clone());
-            self.shared.metrics.note_drops(passage, dropped);
+            let is_news = self.shared.metrics.note_drops(passage, dropped);
+            if let Some(told) = told.filter(|_| is_news) {
+                self.shared.events.tell(object, &told).await;
+            }
         }
         let is_part =
             |cluster: &ClusterId| import.contribution(cluster).is_some() && !self.shared.is_dead(cluster);
         self.shared.metrics.forget_drops(Direction::Imported, import.dialect, &key(&import.service), is_part);
         self.replace_slices(&import.service, wanted).await
+    }
+
+    /// What one source offers of a service, as it goes into this cluster, and what is left out.
+    fn select(&self, consumption: &Consumption<'_>, offer: &str) -> (Vec<EndpointSlice>, DropCount) {
+        let source = consumption.source;
+        let published = self.shared.offered_slices(source, offer);
+        let believed = published
+            .iter()
+            .map(|slice| &**slice)
+            .filter(|slice| origin::check_slice(source, slice, |name| name == offer).is_ok());
+        let (admitted, left_out) = origin::admit_slices(believed, &self.shared.config.limits);
+        let (mut selected, mut dropped) = (Vec::new(), DropCount::new());
+        if left_out > 0 {
+            dropped.insert(Dropped::TooMany, left_out);
+        }
+        for slice in admitted {
+            let one = slices::import(consumption, slice);
+            add_drops(&mut dropped, one.dropped);
+            selected.extend(one.slice);
+        }
+        (selected, dropped)
     }
 
     /// Makes the slices of a service exactly those that are wanted: first the new and changed, then the ones to go, so

@@ -8,12 +8,14 @@
 mod auto_export;
 mod config;
 mod edition;
+mod events;
 mod exports;
 mod imports;
 mod membership;
 mod metrics;
 mod progress;
 mod ready;
+mod refusals;
 mod roster;
 mod shared;
 mod sources;
@@ -82,6 +84,7 @@ impl Agent {
             metrics.count_errors(imports::Imports::new(&shared, &kep)),
             metrics.count_errors(imports::Imports::new(&shared, &mcs)),
         );
+        let refusals = metrics.count_errors(refusals::Refusals::new(&shared));
         let expiry = metrics.count_errors(sources::Expiry::new(&shared));
         let auto = metrics.count_errors(auto_export::AutoExports::new(&shared, &kep, &mcs));
         shared.follow(&mut tasks);
@@ -101,7 +104,8 @@ impl Agent {
         tasks.spawn(async move {
             begin.await;
             let exports = async { tokio::join!(work(exports.0), work(exports.1), work(auto)) };
-            let imports = async { tokio::join!(work(imports.0), work(imports.1), work(expiry)) };
+            let imports =
+                async { tokio::join!(work(imports.0), work(imports.1), work(expiry), work(refusals)) };
             tokio::join!(exports, imports);
         });
         tokio::select! {

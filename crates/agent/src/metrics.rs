@@ -122,14 +122,13 @@ impl Metrics {
         Counted { controller, errors: self.0.errors.clone() }
     }
 
-    /// Takes note of what is left out of a service's endpoints now.
-    pub(crate) fn note_drops(&self, passage: Passage, dropped: DropCount) {
+    /// Takes note of what is left out of a service's endpoints now. Returns whether that is news.
+    pub(crate) fn note_drops(&self, passage: Passage, dropped: DropCount) -> bool {
         let mut drops = locked(&self.0.drops);
         if dropped.is_empty() {
-            drops.remove(&passage);
-        } else {
-            drops.insert(passage, dropped);
+            return drops.remove(&passage).is_some();
         }
+        drops.insert(passage, dropped.clone()) != Some(dropped)
     }
 
     /// The service does not go this way any more; `keep` says from where it still does.

@@ -29,6 +29,8 @@ type Listener = Box<dyn Fn(&Key) + Send + Sync>;
 /// All members.
 pub(crate) struct Roster {
     members: Mutex<Arc<Members>>,
+    /// Whose each namespace is.
+    owners: Mutex<BTreeMap<String, ClusterId>>,
     /// The offers of each namespace.
     quotas: Mutex<BTreeMap<String, Quota>>,
     most_offers: usize,
@@ -44,6 +46,7 @@ impl Roster {
     ) -> Arc<Self> {
         let roster = Arc::new(Self {
             members: Mutex::default(),
+            owners: Mutex::default(),
             quotas: Mutex::default(),
             most_offers,
             listeners: Mutex::default(),
@@ -57,6 +60,11 @@ impl Roster {
 
     pub(crate) fn members(&self) -> Arc<Members> {
         locked(&self.members).clone()
+    }
+
+    /// The member whose namespace it is.
+    pub(crate) fn owner(&self, namespace: &str) -> Option<ClusterId> {
+        locked(&self.owners).get(namespace).cloned()
     }
 
     /// Whether an offer is of the cluster it says, a member, and within that member's limit.
@@ -86,15 +94,17 @@ impl Roster {
             return;
         }
         let Ok(cluster) = origin::check_membership(membership) else { return };
-        let mut members = locked(&self.members);
+        let (mut members, mut owners) = (locked(&self.members), locked(&self.owners));
         let members = Arc::make_mut(&mut members);
         match change {
             Change::Put { new, .. } => {
+                owners.insert(new.namespace().unwrap_or_default(), cluster.clone());
                 let declared = Declared::read(&new.spec.pod_cidrs).0;
                 let membership = (*new).clone();
                 members.insert(cluster, Arc::new(Member { membership, declared }));
             }
-            Change::Gone(_) => {
+            Change::Gone(last) => {
+                owners.remove(&last.namespace().unwrap_or_default());
                 members.remove(&cluster);
             }
         }

@@ -21,6 +21,7 @@ use tombolo_runtime::{Cache, Key, follow};
 
 use crate::config::Config;
 use crate::edition::Edition;
+use crate::events::Events;
 use crate::membership::HEARTBEAT;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     /// One lease per source, in the member.
     pub(crate) source_leases: Arc<Cache<Lease>>,
     pub(crate) progress: Progress,
+    pub(crate) events: Events,
     pub(crate) metrics: Metrics,
     heard: watch::Sender<bool>,
     /// Whether the hub answers.
@@ -55,6 +57,7 @@ impl Shared {
         let memberships: Arc<Cache<Membership>> = Cache::new();
         let offers = Cache::grouped(|offer: &ServiceOffer| vec![by_name(&offer.name_any())]);
         Self {
+            events: Events::new(member.clone(), config.clock.clone(), &config.identity),
             roster: Roster::new(&memberships, &offers, config.limits.offers),
             config,
             member,

@@ -65,6 +65,7 @@ impl Desired {
 pub trait Stored: Clone + PartialEq {
     fn type_(&self) -> &str;
     fn status(&self) -> &str;
+    fn reason(&self) -> &str;
     /// Since when it has this status.
     fn since(&self) -> Option<&Time>;
     /// The stored form of `desired`, in force since `since`.
@@ -78,6 +79,10 @@ impl Stored for Condition {
 
     fn status(&self) -> &str {
         &self.status
+    }
+
+    fn reason(&self) -> &str {
+        &self.reason
     }
 
     fn since(&self) -> Option<&Time> {

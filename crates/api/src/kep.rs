@@ -144,6 +144,10 @@ impl Stored for ServiceExportCondition {
         self.status.as_str()
     }
 
+    fn reason(&self) -> &str {
+        self.reason.as_deref().unwrap_or_default()
+    }
+
     fn since(&self) -> Option<&Time> {
         self.last_transition_time.as_ref()
     }

@@ -167,35 +167,28 @@ impl Quota {
     }
 }
 
-/// The slices of one offer that are within the limits; the newest go. They have been checked before.
+/// The slices of one offer that are within the limits, and how many endpoints the others have; the newest go. They have
+/// been checked before.
 pub fn admit_slices<'a>(
-    owner: &ClusterId,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
     limits: &Limits,
-) -> (Vec<&'a EndpointSlice>, Vec<Refused>) {
+) -> (Vec<&'a EndpointSlice>, usize) {
     let mut slices: Vec<&EndpointSlice> = slices.into_iter().collect();
-    slices.sort_by_key(|slice| seniority(&slice.metadata));
-    let mut refused = Vec::new();
-    let mut too_many = |what, given, limit| {
-        let reason = Reason::TooMany { owner: owner.clone(), what, given, limit };
-        refused.push(rest("EndpointSlices", owner, reason));
-    };
-    if slices.len() > limits.slices {
-        too_many("slices of one offer", slices.len(), limits.slices);
-        slices.truncate(limits.slices);
-    }
     let size = |slice: &EndpointSlice| slice.endpoints.as_ref().map_or(0, Vec::len);
-    let mut sum = 0usize;
-    let fitting = slices.iter().take_while(|slice| {
-        sum = sum.saturating_add(size(slice));
-        sum <= limits.endpoints
-    });
-    let fitting = fitting.count();
-    if fitting < slices.len() {
-        too_many("endpoints of one offer", slices.iter().map(|slice| size(slice)).sum(), limits.endpoints);
-        slices.truncate(fitting);
+    let all: usize = slices.iter().map(|slice| size(slice)).sum();
+    if slices.len() <= limits.slices && all <= limits.endpoints {
+        return (slices, 0);
     }
-    (slices, refused)
+    slices.sort_by_key(|slice| seniority(&slice.metadata));
+    slices.truncate(limits.slices);
+    let mut sum = 0;
+    let fits = |slice: &&EndpointSlice| {
+        sum += size(slice);
+        sum <= limits.endpoints
+    };
+    let admitted: Vec<_> = slices.into_iter().take_while(fits).collect();
+    let left_out = all - admitted.iter().map(|slice| size(slice)).sum::<usize>();
+    (admitted, left_out)
 }
 
 /// The order in which objects came, by what the server says about them and their owner cannot change.
@@ -347,12 +340,12 @@ mod tests {
     fn slices_and_endpoints_of_one_offer_are_limited() {
         let slices: Vec<_> =
             [("1", 3), ("2", 3), ("3", 3)].map(|(name, n)| slice("tombolo-a", "a", "echo", name, n)).into();
-        for (slice_limit, endpoint_limit, kept, words) in
-            [(3, 9, 3, 0), (2, 9, 2, 1), (3, 8, 2, 1), (3, 2, 0, 1), (2, 3, 1, 2), (0, 0, 0, 1)]
+        for (slice_limit, endpoint_limit, kept, left_out) in
+            [(3, 9, 3, 0), (2, 9, 2, 3), (3, 8, 2, 3), (3, 2, 0, 9), (2, 3, 1, 6), (0, 0, 0, 9)]
         {
             let limits = Limits { offers: 1, slices: slice_limit, endpoints: endpoint_limit };
-            let (admitted, refused) = admit_slices(&id("a"), &slices, &limits);
-            assert_eq!((admitted.len(), refused.len()), (kept, words), "{limits:?}");
+            let (admitted, rest) = admit_slices(&slices, &limits);
+            assert_eq!((admitted.len(), rest), (kept, left_out), "{limits:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 mod apiserver;
 mod client;
 mod process;
+mod propagation;
 mod sample;
 
 use clap::Subcommand;
@@ -13,11 +14,14 @@ use crate::Outcome;
 pub(crate) enum Command {
     /// The embedded API server, or with --kubeconfig any other, over TLS on loopback
     Apiserver(apiserver::Args),
+    /// From a change of endpoints in one member to the imported slice in another
+    Propagation(propagation::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     match command {
         Command::Apiserver(args) => runtime.block_on(apiserver::run(&args)),
+        Command::Propagation(args) => runtime.block_on(propagation::run(&args)),
     }
 }

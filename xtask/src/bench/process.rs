@@ -13,6 +13,7 @@ type Failure = Box<dyn std::error::Error>;
 /// A running `tombolo apiserver`; ends with this value.
 pub(super) struct Embedded {
     child: Child,
+    binary: PathBuf,
     dir: PathBuf,
     /// From starting the process to the kubeconfig it writes when all clusters are ready.
     pub(super) start: Duration,
@@ -24,7 +25,7 @@ impl Embedded {
         let dir = std::env::temp_dir().join(format!("tombolo-bench-{}-{clusters}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let begin = Instant::now();
-        let child = Command::new(binary)
+        let child = Command::new(&binary)
             .args(["apiserver", "--clusters", &clusters.to_string(), "--dir"])
             .arg(&dir)
             .stdout(Stdio::null())
@@ -37,20 +38,21 @@ impl Embedded {
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        Ok(Self { child, dir, start: begin.elapsed() })
+        Ok(Self { child, binary, dir, start: begin.elapsed() })
     }
 
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
     }
 
+    /// The binary it was started from.
+    pub(super) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     /// Resident memory in megabytes.
     pub(super) fn memory(&self) -> Result<f64, Failure> {
-        let id = self.child.id().ok_or("the server is gone")?;
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
-        let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no VmRSS")?.parse()?;
-        Ok(kilobytes / 1024.0)
+        resident_memory(&self.child)
     }
 
     pub(super) async fn stop(mut self) -> Result<(), Failure> {
@@ -58,6 +60,15 @@ impl Embedded {
         std::fs::remove_dir_all(&self.dir)?;
         Ok(())
     }
+}
+
+/// The resident memory of a process, in megabytes.
+pub(super) fn resident_memory(child: &Child) -> Result<f64, Failure> {
+    let id = child.id().ok_or("the process is gone")?;
+    let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
+    let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no VmRSS")?.parse()?;
+    Ok(kilobytes / 1024.0)
 }
 
 /// Builds the binary optimised, as users run it, and returns where it is.

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -12,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tombolo_agent::{Agent, Config, Metrics};
+use tombolo_api::tombolo::{ServiceOffer, ServiceOfferSpec};
 use tombolo_api::{crd, kep, mcs};
 use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
 use tombolo_testkit::Faults;
@@ -197,6 +199,13 @@ impl Member {
         Some((found.status, found.reason, found.message))
     }
 
+    /// Whether there is a lease of a source.
+    pub(crate) async fn has_lease_of(&self, source: &str) -> bool {
+        let api: Api<Lease> = Api::all(self.cluster.client());
+        let selector = format!("{}={source}", tombolo_api::mcs::SOURCE_CLUSTER_LABEL);
+        !api.list(&ListParams::default().labels(&selector)).await.unwrap().items.is_empty()
+    }
+
     /// The addresses in imported slices, sorted; of one source, or of all.
     pub(crate) async fn imported(&self, source: Option<&str>) -> Vec<String> {
         let label = tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
@@ -228,4 +237,15 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: 
         assert!(tokio::time::Instant::now() < deadline, "never: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Makes an offer in the namespace of `a` that speaks for a cluster.
+pub(crate) async fn offer(fleet: &Fleet, cluster: &str, name: &str) {
+    let spec: ServiceOfferSpec = serde_json::from_value(json!({
+        "cluster": cluster, "dialect": "mcs", "service": {"namespace": "demo", "name": name},
+        "exportedAt": "2026-01-01T00:00:00Z", "type": "ClusterIP", "ipFamilies": ["IPv4"], "ports": [{"port": 80}],
+    }))
+    .unwrap();
+    let api: Api<ServiceOffer> = Api::namespaced(fleet.hub.client(), "tombolo-a");
+    api.create(&PostParams::default(), &ServiceOffer::new(name, spec)).await.unwrap();
 }

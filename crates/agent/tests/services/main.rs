@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+mod events;
 mod fleet;
 mod leases;
 mod lifecycle;

@@ -2,14 +2,13 @@
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::json;
-use tombolo_api::tombolo::{ServiceOffer, ServiceOfferSpec};
 use tombolo_testkit::Outage;
 
-use crate::fleet::{Fleet, Member, eventually};
+use crate::fleet::{Fleet, Member, eventually, offer};
 
 fn scrape(member: &Member) -> String {
     let mut registry = Registry::default();
@@ -60,17 +59,6 @@ async fn endpoints_that_are_left_out_are_counted_while_they_are() {
     a.endpoints(&["10.1.0.1"]).await;
     eventually("none left out", || async { !scrape(a).contains("dropped_endpoints{") }).await;
     assert!(!scrape(b).contains("dropped_endpoints{"), "what was never published is not dropped again");
-}
-
-/// Makes an offer in the namespace of `a` that speaks for a cluster.
-async fn offer(fleet: &Fleet, cluster: &str, name: &str) {
-    let spec: ServiceOfferSpec = serde_json::from_value(json!({
-        "cluster": cluster, "dialect": "mcs", "service": {"namespace": "demo", "name": name},
-        "exportedAt": "2026-01-01T00:00:00Z", "type": "ClusterIP", "ipFamilies": ["IPv4"], "ports": [{"port": 80}],
-    }))
-    .unwrap();
-    let api: Api<ServiceOffer> = Api::namespaced(fleet.hub.client(), "tombolo-a");
-    api.create(&PostParams::default(), &ServiceOffer::new(name, spec)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
