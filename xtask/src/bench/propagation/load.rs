@@ -18,7 +18,7 @@ const OBSERVERS: usize = 3;
 const MARK: &str = "\"100.64.";
 const IMPORTED: &str = "/apis/discovery.k8s.io/v1/endpointslices?watch=true&labelSelector=multicluster.kubernetes.io%2Fsource-cluster";
 const OFFERED: &str =
-    "/apis/discovery.k8s.io/v1/endpointslices?watch=true&labelSelector=kubernetes.io%2Fservice-name";
+    "/apis/discovery.k8s.io/v1/endpointslices?watch=true&labelSelector=%21multicluster.kubernetes.io%2Fsource-cluster";
 
 pub(super) struct Loaded {
     /// From the change to the imported slice, in each observed member.
