@@ -4,8 +4,12 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use kube::Error;
+use tokio::time::timeout;
 
 use crate::queue::Queue;
+
+/// An attempt that takes longer is given up: a server that hangs must not keep everything else waiting for ever.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(30);
 
 /// What is to be done with an item after it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +36,8 @@ pub async fn work<C: Controller>(controller: C) {
     let queue = controller.queue();
     loop {
         let item = queue.next().await;
-        match controller.reconcile(&item).await {
+        let attempt = timeout(LONGEST_ATTEMPT, controller.reconcile(&item)).await;
+        match attempt.unwrap_or_else(|_| Err(Error::Service("there was no answer in time".into()))) {
             Ok(next) => {
                 queue.forget(&item);
                 if let Next::Again(delay) = next {
@@ -79,5 +84,46 @@ pub fn unless_gone<T>(result: Result<T, Error>) -> Result<(), Error> {
     match result {
         Err(error) if !is_not_found(&error) => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Hangs at 1, and finishes everything else.
+    struct Hanging {
+        queue: Queue<u8>,
+        seen: &'static Mutex<Vec<u8>>,
+    }
+
+    impl Controller for Hanging {
+        type Item = u8;
+
+        const NAME: &'static str = "hanging";
+
+        fn queue(&self) -> &Queue<u8> {
+            &self.queue
+        }
+
+        async fn reconcile(&self, item: &u8) -> Result<Next, Error> {
+            self.seen.lock().expect("no panic").push(*item);
+            if *item == 1 {
+                std::future::pending::<()>().await;
+            }
+            Ok(Next::Rest)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_hangs_is_given_up_and_repeated_after_the_others() {
+        static SEEN: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+        let controller = Hanging { queue: Queue::new(), seen: &SEEN };
+        controller.queue.add(1);
+        controller.queue.add(2);
+        let _ = timeout(LONGEST_ATTEMPT + LONGEST_ATTEMPT / 2, work(controller)).await;
+        assert_eq!(*SEEN.lock().expect("no panic"), [1, 2, 1]);
     }
 }
