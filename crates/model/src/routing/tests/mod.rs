@@ -1,5 +1,6 @@
 //! The decision tables, row by row, and what holds for any input.
 
+mod imports;
 mod lab;
 mod odd;
 mod plain;
