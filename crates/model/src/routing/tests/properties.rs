@@ -1,6 +1,7 @@
 //! What holds for any Service, any slices and any node, sense or nonsense.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -21,11 +22,16 @@ fn maybe(words: &'static [&'static str]) -> impl Strategy<Value = Option<&'stati
     prop::option::of(one_of(words))
 }
 
+/// As a rule the same word, so that what belongs together meets.
+fn mostly(usual: &'static str, odd: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> {
+    prop_oneof![6 => Just(Some(usual)), 1 => maybe(odd)]
+}
+
 prop_compose! {
     fn any_port()(
-        name in one_of(&["a", "b", ""]),
+        name in mostly("a", &["b", ""]),
         port in prop_oneof![8 => 80..82, 1 => -1..1, 1 => Just(70000)],
-        protocol in maybe(&["TCP", "UDP", "SCTP", "DCCP"]),
+        protocol in mostly("TCP", &["UDP", "SCTP", "DCCP"]),
         node_port in prop::option::of(prop_oneof![4 => 30000..30003, 1 => -1..1]),
     ) -> Value {
         json!({ "name": name, "port": port, "protocol": protocol, "nodePort": node_port })
@@ -52,11 +58,11 @@ prop_compose! {
 
 prop_compose! {
     fn any_service()(
-        type_ in one_of(&["ClusterIP", "NodePort", "LoadBalancer", "ExternalName", "Other"]),
+        type_ in one_of(&["ClusterIP", "NodePort", "LoadBalancer", "LoadBalancer", "ExternalName", "Other"]),
         (cluster_ips, external, ingress, ranges) in any_addresses(),
         ports in prop::collection::vec(any_port(), 0..3),
-        internal in maybe(&["Cluster", "Local", "x"]),
-        outside in maybe(&["Cluster", "Local", "x"]),
+        internal in maybe(&["Cluster", "Local", "Local", "x"]),
+        outside in maybe(&["Cluster", "Local", "Local", "x"]),
         affinity in maybe(&["None", "ClientIP", "x"]),
         seconds in prop::option::of(-1..100_000),
         check in prop::option::of(-1..70_000),
@@ -79,7 +85,7 @@ prop_compose! {
 prop_compose! {
     fn any_endpoint()(
         v4 in one_of(&["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4", "127.0.0.1", "x", "fd00:1::1"]),
-        node in maybe(&["n1", "n2"]),
+        node in maybe(&["n1", "n1", "n2"]),
         zone in maybe(&["z1", "z2"]),
         conditions in prop::array::uniform3(prop::option::of(any::<bool>())),
         for_zones in prop::option::weighted(0.7, prop::collection::vec(one_of(&["z1", "z2"]), 0..3)),
@@ -99,7 +105,14 @@ prop_compose! {
         source in maybe(&["here", "east", "west", "No Id"]),
         region in maybe(&["r1", "r2"]),
         family in prop_oneof![8 => Just("IPv4"), 1 => Just("IPv6"), 1 => Just("FQDN")],
-        ports in prop::collection::vec((maybe(&["a", "b", ""]), prop::option::of(-1..3), maybe(&["TCP", "UDP", "x"])), 0..3),
+        ports in prop::collection::vec(
+            (
+                mostly("a", &["b", ""]),
+                prop_oneof![6 => Just(Some(8080)), 1 => prop::option::of(-1..3)],
+                mostly("TCP", &["UDP", "x"]),
+            ),
+            0..3
+        ),
         endpoints in prop::collection::vec(any_endpoint(), 0..5),
     ) -> EndpointSlice {
         let port = |(name, port, protocol): &(_, _, _)| json!({ "name": name, "port": port, "protocol": protocol });
@@ -143,6 +156,11 @@ fn any_import() -> impl Strategy<Value = Imported> {
     })
 }
 
+/// No import.
+fn any_plain_lab() -> impl Strategy<Value = Lab> {
+    any_lab().prop_map(|lab| Lab { imported: None, ..lab })
+}
+
 prop_compose! {
     fn any_lab()(
         service in any_service(),
@@ -169,6 +187,16 @@ fn actions(route: &Route) -> impl Iterator<Item = &Action> {
     [Some(&route.action), route.from_this_node.as_ref()].into_iter().flatten()
 }
 
+/// Whether some slice says that what is at this address can serve, judged by its conditions alone.
+fn may_serve(lab: &Lab, address: IpAddr) -> bool {
+    let all = lab.slices.iter().flat_map(|slice| slice.endpoints.iter().flatten());
+    let mut named = all.filter(|endpoint| endpoint.addresses[0] == address.to_string());
+    named.any(|endpoint| {
+        let said = endpoint.conditions.clone().unwrap_or_default();
+        said.ready != Some(false) || (said.serving != Some(false) && said.terminating == Some(true))
+    })
+}
+
 fn states(balance: &Balance, endpoints: &[Endpoint<'_>]) -> BTreeSet<State> {
     let find = |address, port| endpoints.iter().find(|e| (e.address, e.port) == (address, port));
     balance
@@ -191,6 +219,7 @@ proptest! {
                 let Action::Balance(balance) = action else { continue };
                 let states = states(balance, all);
                 prop_assert!(!states.contains(&State::Unusable));
+                prop_assert!(balance.backends.iter().all(|backend| may_serve(&lab, backend.address)));
                 prop_assert_eq!(states.len(), 1, "ready and terminating ones are never mixed, and some are there");
                 prop_assert_eq!(states.contains(&State::Draining), balance.tier == Tier::Terminating);
                 prop_assert!(balance.backends.is_sorted_by(|a, b| (a.address, a.port) < (b.address, b.port)));
@@ -207,17 +236,17 @@ proptest! {
         let read = Endpoints::read(&slices, &lab.node, &mut Gathered::default());
         for route in lab.run().0.routes {
             let all = endpoints(&read, &route);
-            let mut usable = all.iter().filter(|endpoint| endpoint.state != State::Unusable);
+            let usable: Vec<_> = all.iter().filter(|endpoint| endpoint.state != State::Unusable).collect();
             for action in actions(&route) {
                 match action {
                     Action::Drop(_) => {
-                        prop_assert!(usable.clone().next().is_some());
-                        prop_assert!(usable.all(|endpoint| endpoint.remote));
+                        prop_assert!(!usable.is_empty());
+                        prop_assert!(usable.iter().all(|endpoint| endpoint.remote));
                     }
-                    Action::Reject(Reason::NoEndpoints) => prop_assert!(usable.next().is_none()),
+                    Action::Reject(Reason::NoEndpoints) => prop_assert!(usable.is_empty()),
                     Action::Reject(reason) => {
                         prop_assert_eq!(*reason, Reason::Topology);
-                        prop_assert!(usable.next().is_some() && lab.imported.is_some());
+                        prop_assert!(!usable.is_empty() && lab.imported.is_some());
                     }
                     Action::Balance(_) => {}
                 }
@@ -226,8 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn hints_are_ignored_unless_every_ready_endpoint_has_one_that_counts(lab in any_lab()) {
-        prop_assume!(lab.imported.is_none());
+    fn hints_are_ignored_unless_every_ready_endpoint_has_one_that_counts(lab in any_plain_lab()) {
         let slices: Vec<&EndpointSlice> = lab.slices.iter().collect();
         let read = Endpoints::read(&slices, &lab.node, &mut Gathered::default());
         for route in lab.run().0.routes {
