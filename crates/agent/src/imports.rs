@@ -260,6 +260,7 @@ impl<E: Edition> Imports<E> {
                 source: &part.cluster,
                 consumer: &self.shared.config.cluster,
                 declared: &source.declared,
+                region: source.membership.spec.region.as_deref(),
                 owner: owner.as_ref(),
             };
             let (selected, dropped) = self.select(&consumption, &offer);
