@@ -17,6 +17,8 @@ mod truth;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::schedule::Run;
 
@@ -81,12 +83,26 @@ fn replay() {
 }
 
 #[test]
-#[ignore = "runs SEEDS seeds from FROM: cargo xtask simulate"]
+#[ignore = "runs SEEDS seeds from FROM on all processors: cargo xtask simulate"]
 fn many() {
     let (from, count) = (number("FROM").unwrap_or(0), number("SEEDS").expect("SEEDS is set"));
-    let failed: Vec<u64> = (from..from + count)
-        .filter(|seed| catch_unwind(AssertUnwindSafe(|| simulate(*seed, clusters()))).is_err())
-        .collect();
+    let (next, failed) = (AtomicU64::new(from), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + count {
+                        return;
+                    }
+                    if catch_unwind(AssertUnwindSafe(|| simulate(seed, clusters()))).is_err() {
+                        failed.lock().unwrap().push(seed);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{} of {count} seeds failed: {failed:?}", failed.len());
     println!("{count} seeds from {from} with {} clusters: no invariant broken", clusters());
 }

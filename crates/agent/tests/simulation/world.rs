@@ -1,7 +1,7 @@
 //! A hub and its members: API servers, agents, the links between them, and an observer that no fault reaches.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tombolo_agent::{Agent, Config};
 use tombolo_api::tombolo::{OFFER_LABEL, ServiceOffer};
 use tombolo_api::{crd, kep, mcs};
-use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
+use tombolo_apiserver::{Backup, Clock, Cluster, Entropy, Options, User};
 use tombolo_runtime::{Cache, Key, follow};
 use tombolo_testkit::Faults;
 
@@ -76,16 +76,30 @@ pub(crate) struct World {
 
 fn cluster(name: &str, seed: u64, epoch: Timestamp) -> Cluster {
     let clock = Clock::starting_at(epoch);
-    Cluster::new(Options { clock, entropy: Entropy::seeded(seed), ..Options::named(name) })
+    let cluster = Cluster::new(Options { clock, entropy: Entropy::seeded(seed), ..Options::named(name) });
+    cluster.restore(prepared());
+    cluster
 }
 
-async fn prepare(client: &Client, namespaces: &[String]) {
-    for definition in crd::crds() {
-        let _ = Api::all(client.clone()).create(&PostParams::default(), &definition).await.unwrap();
-    }
-    for name in namespaces {
-        make_namespace(client, name).await;
-    }
+/// A cluster with our definitions and nothing else. Reading them takes longer than many a run, so it is done once.
+fn prepared() -> &'static Backup {
+    static PREPARED: OnceLock<Backup> = OnceLock::new();
+    PREPARED.get_or_init(|| std::thread::spawn(prepare).join().unwrap())
+}
+
+/// In a runtime of its own, so that the first run of a process is like all others.
+fn prepare() -> Backup {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let clock = Clock::starting_at(EPOCH.parse().unwrap());
+        let entropy = Entropy::seeded(0);
+        let cluster = Cluster::new(Options { clock, entropy, ..Options::named("prepared") });
+        for definition in crd::crds() {
+            let _ = Api::all(cluster.client()).create(&PostParams::default(), &definition).await.unwrap();
+        }
+        cluster.backup()
+    })
 }
 
 async fn make_namespace(client: &Client, name: &str) {
@@ -125,8 +139,10 @@ impl World {
         let hub = cluster("hub", dice.u64(..), EPOCH.parse().unwrap());
         let names: Vec<String> =
             (0..size).map(|place| char::from(b'a' + u8::try_from(place).unwrap()).to_string()).collect();
-        prepare(&hub.client(), &names.iter().map(|name| format!("tombolo-{name}")).collect::<Vec<_>>()).await;
         let client = hub.client();
+        for name in &names {
+            make_namespace(&client, &format!("tombolo-{name}")).await;
+        }
         let hub_sight = HubSight {
             offers: watch(&mut observers, &client, watcher::Config::default()),
             slices: watch(&mut observers, &client, watcher::Config::default().labels(OFFER_LABEL)),
@@ -169,7 +185,7 @@ impl Member {
         let mut skewed = || epoch + Duration::from_secs(u64::try_from(dice.i64(0..SKEW)).unwrap());
         let (there, here) = (skewed(), skewed());
         let cluster = cluster(name, dice.u64(..), there);
-        prepare(&cluster.client(), &["demo".to_owned()]).await;
+        make_namespace(&cluster.client(), "demo").await;
         let config = Config {
             pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
             clock: Clock::starting_at(here),
