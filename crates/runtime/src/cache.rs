@@ -9,7 +9,8 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
+use kube::core::DeserializeGuard;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -78,8 +79,8 @@ impl<K: ResourceExt> Cache<K> {
         self.tell(old, Some(object));
     }
 
-    fn remove(&self, object: &K) {
-        let old = self.objects().remove(&Key::of(object));
+    fn remove(&self, key: &Key) {
+        let old = self.objects().remove(key);
         self.tell(old, None);
     }
 
@@ -101,25 +102,66 @@ impl<K: ResourceExt> Cache<K> {
     }
 }
 
-/// Keeps `cache` in step with the server, for ever.
+/// Keeps `cache` in step with the server, for ever. An object that cannot be read counts as absent: whoever wrote it must
+/// not keep the others from being seen.
 pub async fn follow<K>(cache: Arc<Cache<K>>, api: Api<K>, config: watcher::Config)
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let mut events = watcher(api, config).backoff(Patience::default()).boxed();
+    // Reading with care takes several times as long, so it begins with the first object that needs it.
+    let everywhere = api.namespace().is_none();
+    read(&cache, watcher(api.clone(), config.clone()), Some, everywhere).await;
+    let careful = Api::<DeserializeGuard<K>>::all(api.into_client());
+    read(&cache, watcher(careful, config), readable, false).await;
+}
+
+fn readable<K: Resource>(guard: DeserializeGuard<K>) -> Option<K> {
+    let (name, namespace) = (guard.meta().name.clone(), guard.meta().namespace.clone());
+    let unreadable = |error: &_| tracing::warn!(?namespace, ?name, %error, "an object cannot be read");
+    guard.0.inspect_err(unreadable).ok()
+}
+
+/// Takes events into `cache`; where asked to, until something cannot be read.
+async fn read<T, K>(
+    cache: &Cache<K>,
+    events: impl Stream<Item = Result<Event<T>, watcher::Error>> + Send,
+    open: impl Fn(T) -> Option<K>,
+    until_unreadable: bool,
+) where
+    T: Resource + Clone,
+    K: Resource,
+{
+    let mut events = std::pin::pin!(events.backoff(Patience::default()));
     let mut listed = BTreeMap::new();
     while let Some(event) = events.next().await {
         match event.map(|event| event.modify(|object| object.meta_mut().managed_fields = None)) {
-            Ok(Event::Apply(object)) => cache.put(object),
-            Ok(Event::Delete(object)) => cache.remove(&object),
+            Ok(Event::Apply(object)) => {
+                let key = Key::of(&object);
+                open(object).map_or_else(|| cache.remove(&key), |object| cache.put(object));
+            }
+            Ok(Event::Delete(object)) => cache.remove(&Key::of(&object)),
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
-                listed.insert(Key::of(&object), Arc::new(object));
+                let key = Key::of(&object);
+                listed.extend(open(object).map(|object| (key, Arc::new(object))));
             }
             Ok(Event::InitDone) => cache.replace(std::mem::take(&mut listed)),
-            Err(error) => tracing::warn!(%error, "a watch was interrupted"),
+            Err(error) => {
+                tracing::warn!(%error, "a watch was interrupted");
+                if until_unreadable && is_unreadable(&error) {
+                    return;
+                }
+            }
         }
     }
+}
+
+fn is_unreadable(error: &watcher::Error) -> bool {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    let (InitialListFailed(cause) | WatchStartFailed(cause) | WatchFailed(cause)) = error else {
+        return false;
+    };
+    matches!(cause, kube::Error::SerdeError(_))
 }
 
 /// How long a broken watch waits: without chance, so that a paused clock repeats itself.

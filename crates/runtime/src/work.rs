@@ -4,8 +4,12 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use kube::Error;
+use tokio::time::timeout;
 
 use crate::queue::Queue;
+
+/// A reconciliation that takes longer waits for an answer that never comes: its connection is gone.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// What is to be done with an item after it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +36,8 @@ pub async fn work<C: Controller>(controller: C) {
     let queue = controller.queue();
     loop {
         let item = queue.next().await;
-        match controller.reconcile(&item).await {
+        let outcome = timeout(LONGEST, controller.reconcile(&item)).await;
+        match outcome.unwrap_or_else(|_| Err(Error::Service("the server does not answer".into()))) {
             Ok(next) => {
                 queue.forget(&item);
                 if let Next::Again(delay) = next {
@@ -79,5 +84,41 @@ pub fn unless_gone<T>(result: Result<T, Error>) -> Result<(), Error> {
     match result {
         Err(error) if !is_not_found(&error) => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Hangs the first time it is asked.
+    struct Hanging(Queue<u8>, Arc<AtomicUsize>);
+
+    impl Controller for Hanging {
+        type Item = u8;
+
+        const NAME: &'static str = "hanging";
+
+        fn queue(&self) -> &Queue<u8> {
+            &self.0
+        }
+
+        async fn reconcile(&self, _: &u8) -> Result<Next, Error> {
+            if self.1.fetch_add(1, Ordering::Relaxed) == 0 {
+                std::future::pending::<()>().await;
+            }
+            Ok(Next::Rest)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reconciliation_that_hangs_is_given_up_and_tried_again() {
+        let (queue, count) = (Queue::new(), Arc::default());
+        queue.add(1);
+        let _ = timeout(LONGEST * 2, work(Hanging(queue, Arc::clone(&count)))).await;
+        assert_eq!(count.load(Ordering::Relaxed), 2);
     }
 }
