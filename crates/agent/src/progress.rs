@@ -30,6 +30,8 @@ struct State {
 #[derive(Debug, Default)]
 struct Track {
     seen: u64,
+    /// What was published: everything up to here is applied, so nothing that is pending can be older.
+    published: u64,
     /// What is not applied yet, with the first version that touched it.
     pending: BTreeMap<Name, u64>,
 }
@@ -37,7 +39,14 @@ struct Track {
 impl Track {
     fn saw(&mut self, name: Name, version: u64) {
         self.seen = self.seen.max(version);
-        self.pending.entry(name).or_insert(version);
+        // The former state of what changes now is told with its old version.
+        self.pending.entry(name).or_insert(version.max(self.published.saturating_add(1)));
+    }
+
+    fn publish(&mut self) -> Option<u64> {
+        let watermark = self.watermark();
+        self.published = self.published.max(watermark.unwrap_or(0));
+        watermark
     }
 
     fn watermark(&self) -> Option<u64> {
@@ -80,10 +89,10 @@ impl Progress {
     }
 
     pub(crate) fn report(&self) -> Report {
-        let state = self.state();
+        let mut state = self.state();
         Report {
-            offers: state.offers.watermark(),
-            slices: state.slices.watermark(),
+            offers: state.offers.publish(),
+            slices: state.slices.publish(),
             failures: state.failures.values().cloned().collect(),
         }
     }
@@ -183,6 +192,22 @@ mod tests {
         assert_eq!(progress.report().slices, Some(10));
         progress.saw_slice::<Kep>(&key("a"), Some("11"));
         assert_eq!(progress.report().slices, Some(10));
+    }
+
+    #[test]
+    fn a_published_watermark_does_not_go_back_when_something_old_changes() {
+        let progress = Progress::default();
+        for (name, version) in [("a", "10"), ("b", "20")] {
+            progress.saw_offer::<Kep>(&key(name), Some(version));
+            let _ = progress.begin::<Kep>(&key(name)).end(Ok(Next::Rest));
+        }
+        assert_eq!(progress.report().offers, Some(20));
+        for version in ["10", "30"] {
+            progress.saw_offer::<Kep>(&key("a"), Some(version));
+        }
+        assert_eq!(progress.report().offers, Some(20));
+        let _ = progress.begin::<Kep>(&key("a")).end(Ok(Next::Rest));
+        assert_eq!(progress.report().offers, Some(30));
     }
 
     #[test]
