@@ -249,7 +249,9 @@ impl<E: Edition> Exports<E> {
         if !changed {
             return Ok(());
         }
-        self.patch(export, &json!({"status": {"conditions": conditions}}), true).await
+        // Over a condition that is newer than the one seen here, the time of its transition would be wrong.
+        let metadata = json!({"resourceVersion": export.resource_version()});
+        self.patch(export, &json!({"metadata": metadata, "status": {"conditions": conditions}}), true).await
     }
 
     async fn patch(&self, export: &E::Export, body: &serde_json::Value, status: bool) -> Result<(), Error> {
