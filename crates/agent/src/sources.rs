@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Keeps the leases of all sources, for ever.
 pub(crate) async fn run(shared: Arc<Shared>) {
     shared.synced().await;
-    let mut keeper = Keeper { start: Instant::now(), pulses: BTreeMap::new(), shared };
+    let mut keeper = Keeper { start: Instant::now(), pulses: BTreeMap::new(), own_beat: None, shared };
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -46,11 +46,14 @@ struct Keeper {
     shared: Arc<Shared>,
     start: Instant,
     pulses: BTreeMap<ClusterId, Pulse>,
+    /// The own heartbeat, as the hub last showed it.
+    own_beat: Option<Beat>,
 }
 
 impl Keeper {
     async fn look(&mut self) -> Result<(), Error> {
         let now = self.start.elapsed();
+        self.listen_for_oneself();
         let members: Vec<ClusterId> = self.shared.members().into_keys().collect();
         self.pulses.retain(|cluster, _| members.contains(cluster));
         let judged: Vec<_> = members
@@ -71,6 +74,15 @@ impl Keeper {
         outcome
     }
 
+    /// Whoever hears itself hears the others, too: all heartbeats come over one watch.
+    fn listen_for_oneself(&mut self) {
+        let own = self.beat(&self.shared.config.cluster);
+        if own.is_some() && own != self.own_beat {
+            self.shared.hub_ear.hear();
+            self.own_beat = own;
+        }
+    }
+
     fn judge(&mut self, cluster: &ClusterId, now: Duration) -> (Liveness, bool) {
         if *cluster == self.shared.config.cluster {
             return (Liveness::Alive, false);
@@ -85,7 +97,7 @@ impl Keeper {
         });
         let advanced = beat.is_some_and(|beat| pulse.observe(beat, now));
         let patience = self.shared.patience();
-        (pulse.judge(self.shared.hub_contact.contact(self.start), &patience, now), advanced)
+        (pulse.judge(self.shared.hub_ear.contact(), &patience, now), advanced)
     }
 
     /// Whether a lease is to be renewed that no heartbeat speaks for: of a source that is held, or of this cluster, which
@@ -121,7 +133,9 @@ impl Keeper {
         }
         let answer = timeout(shared.config.heartbeat, self.write(cluster, spec)).await;
         let outcome = answer.unwrap_or_else(|_| Err(Error::Service("the API server does not answer".into())));
-        shared.own_contact.note(outcome.is_ok(), Instant::now());
+        if outcome.is_ok() {
+            shared.own_ear.hear();
+        }
         outcome
     }
 
@@ -182,7 +196,7 @@ impl Expiry {
         let pulse =
             pulses.entry(cluster.clone()).or_insert_with(|| Pulse::first_seen(Some(beat.clone()), now));
         pulse.observe(beat, now);
-        let contact = self.shared.own_contact.contact(self.start);
+        let contact = self.shared.own_ear.contact();
         let patience = Patience { duration: self.duration(lease), hold: self.shared.config.hold };
         pulse.judge(contact, &patience, now) == Liveness::Expired
     }

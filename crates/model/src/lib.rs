@@ -18,6 +18,7 @@ pub mod auto_export;
 mod cluster;
 mod complaint;
 pub mod conditions;
+pub mod hearing;
 pub mod import;
 pub mod liveness;
 pub mod merge;
