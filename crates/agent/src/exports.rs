@@ -298,7 +298,10 @@ impl<E: Edition> Exports<E> {
         if !changed {
             return Ok(());
         }
-        self.patch(export, &json!({"status": {"conditions": conditions}}), true).await?;
+        // Over a condition that is newer than the one seen here, the time of its transition would be wrong.
+        let metadata = json!({"resourceVersion": export.resource_version()});
+        let status = json!({"conditions": conditions});
+        self.patch(export, &json!({"metadata": metadata, "status": status}), true).await?;
         for happening in &happened {
             self.shared.events.tell(export, happening).await;
         }

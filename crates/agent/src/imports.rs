@@ -199,6 +199,14 @@ impl<E: Edition> Imports<E> {
         if let Some(taken) = current.as_deref().filter(|service| !is_ours(*service)) {
             return Err(name_taken(taken));
         }
+        let current = match current {
+            Some(other) if primary_family(&other) != primary_family(&desired) => {
+                // A Service never changes its first family, so another one has to take its place.
+                delete(&api, &*other).await?;
+                None
+            }
+            current => current,
+        };
         let written = put(&api, current.as_deref(), &desired, Extent::Part).await?;
         let held = written.as_ref().or(current.as_deref());
         let spec = held.and_then(|service| service.spec.as_ref());
@@ -241,7 +249,8 @@ impl<E: Edition> Imports<E> {
         let body = json!({
             "apiVersion": E::POLICY.import_kind.0,
             "kind": E::POLICY.import_kind.1,
-            "metadata": {"name": item.name},
+            // The condition's history is that of this version.
+            "metadata": {"name": item.name, "resourceVersion": held.meta().resource_version},
             "status": status,
         });
         let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
@@ -347,6 +356,11 @@ impl<E: Edition> Imports<E> {
         }
         Ok(Next::Rest)
     }
+}
+
+/// The family of a Service's first address.
+fn primary_family(service: &Service) -> Option<&String> {
+    service.spec.as_ref()?.ip_families.as_ref()?.first()
 }
 
 /// The services of a source, for when it dies or comes back.

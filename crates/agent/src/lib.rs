@@ -66,13 +66,20 @@ impl Agent {
         membership::rehearse(&self.config, &self.hub).await
     }
 
-    /// Works until `stop` resolves. Returns early only when a part of it breaks.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    /// Works until `stop` resolves. Returns early only when a part of it breaks. When the hub turns out to be older than it
+    /// was, everything begins anew.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        while self.work(stop.as_mut()).await {}
+    }
+
+    /// Works until `stop` resolves, or a part of it breaks, or everything has to begin anew: then it returns true.
+    async fn work(&mut self, stop: impl Future<Output = ()>) -> bool {
         let mut tasks = JoinSet::new();
-        let metrics = self.metrics;
-        let member = metrics.count_writes(self.member, Side::Member);
-        let hub = metrics.count_writes(self.hub, Side::Hub);
-        let shared = Arc::new(Shared::new(self.config, member, hub, metrics.clone()));
+        let metrics = self.metrics.clone();
+        let member = metrics.count_writes(self.member.clone(), Side::Member);
+        let hub = metrics.count_writes(self.hub.clone(), Side::Hub);
+        let shared = Arc::new(Shared::new(self.config.clone(), member, hub, metrics.clone()));
         let kep = Arc::new(EditionViews::<Kep>::new());
         let mcs = Arc::new(EditionViews::<Mcs>::new());
         let _telling = metrics.tell(&shared, &kep, &mcs);
@@ -92,10 +99,12 @@ impl Agent {
         mcs.follow(&shared, &mut tasks);
         tasks.spawn(membership::run(shared.clone()));
         tasks.spawn(sources::run(shared.clone()));
-        if let Some(gates) = self.gates {
+        if let Some(gates) = self.gates.take() {
             tasks.spawn(gates.open(shared.clone(), kep.clone(), mcs.clone()));
         }
+        let everything = shared.clone();
         let begin = async move {
+            let shared = everything;
             shared.synced().await;
             kep.synced().await;
             mcs.synced().await;
@@ -108,10 +117,15 @@ impl Agent {
                 async { tokio::join!(work(imports.0), work(imports.1), work(expiry), work(refusals)) };
             tokio::join!(exports, imports);
         });
-        tokio::select! {
-            () = stop => {}
-            Some(ended) = tasks.join_next() => tracing::error!(?ended, "a part of the agent ended by itself"),
-        }
+        let again = tokio::select! {
+            () = stop => false,
+            () = shared.turned_back.notified() => true,
+            Some(ended) = tasks.join_next() => {
+                tracing::error!(?ended, "a part of the agent ended by itself");
+                false
+            }
+        };
         tasks.shutdown().await;
+        again
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, Patch, PatchParams};
-use kube::{Api, Client, Error};
+use kube::{Api, Client, Error, ResourceExt};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use tombolo_api::tombolo::{Membership, MembershipSpec};
+use tombolo_api::tombolo::{Membership, MembershipSpec, MembershipStatus};
 use tombolo_model::names;
+use tombolo_runtime::Key;
 
 use crate::config::Config;
 use crate::progress::Report;
@@ -29,30 +30,35 @@ const SHARE_OF_MEMBER: Duration = Duration::from_millis(20);
 /// As many failures as there is room for.
 const MOST_FAILURES: usize = 64;
 
+/// What was said so far.
+#[derive(Default)]
+struct Said {
+    introduced: bool,
+    /// The version of the heartbeat as this agent left it.
+    heartbeat: Option<String>,
+    status: Option<MembershipStatus>,
+}
+
 /// Keeps the member's statement at the hub true, for ever.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut beats = interval(shared.config.heartbeat);
     let mut next_report = Instant::now();
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut said = false;
-    let mut published = None;
+    let mut said = Said::default();
     loop {
         tokio::select! {
             biased;
-            _ = beats.tick() => {
-                let outcome = in_time(&shared, beat(&shared, &mut said)).await;
-                shared.hub_contact.note(outcome.is_ok(), Instant::now());
-                match outcome {
-                    Ok(()) => shared.note_heartbeat(),
-                    Err(error) => tracing::warn!(%error, "the heartbeat did not reach the hub"),
-                }
-            }
+            _ = beats.tick() => match in_time(&shared, beat(&shared, &mut said)).await {
+                Ok(()) => shared.note_heartbeat(),
+                Err(error) => tracing::warn!(%error, "the heartbeat did not reach the hub"),
+            },
             () = sleep_until(next_report) => {
                 next_report = Instant::now() + report_pace(&shared);
-                let Some(report) = shared.progress.report().filter(|_| said) else { continue };
-                if published.as_ref() != Some(&report) {
-                    match in_time(&shared, publish(&shared, &report)).await {
-                        Ok(()) => published = Some(report),
+                let report = shared.progress.report().filter(|_| said.introduced);
+                let Some(status) = report.map(|report| status(&report)) else { continue };
+                if !is_known(&shared, &said, &status) {
+                    match in_time(&shared, publish(&shared, &status)).await {
+                        Ok(()) => said.status = Some(status),
                         Err(error) => tracing::debug!(%error, "the watermark did not reach the hub"),
                     }
                 }
@@ -66,28 +72,63 @@ fn report_pace(shared: &Shared) -> Duration {
     REPORT_EVERY.max(SHARE_OF_MEMBER.saturating_mul(members))
 }
 
+/// Whether the hub has heard this, and from nobody anything else since: another agent of this cluster may still be on its
+/// way out.
+fn is_known(shared: &Shared, said: &Said, status: &MembershipStatus) -> bool {
+    let statement = Key::new(names::hub_namespace(&shared.config.cluster), STATEMENT);
+    let shown = shared.memberships.get(&statement);
+    said.status.as_ref() == Some(status) && shown.is_none_or(|shown| shown.status.as_ref() == Some(status))
+}
+
 /// A hub that does not answer within a heartbeat is out of reach.
 async fn in_time(shared: &Shared, call: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
     let answer = tokio::time::timeout(shared.config.heartbeat, call).await;
     answer.unwrap_or_else(|_| Err(Error::Service("the hub does not answer".into())))
 }
 
-async fn beat(shared: &Shared, said: &mut bool) -> Result<(), Error> {
-    if !*said {
+async fn beat(shared: &Shared, said: &mut Said) -> Result<(), Error> {
+    if !said.introduced {
         introduce(shared).await?;
-        *said = true;
+        said.introduced = true;
     }
     let namespace = names::hub_namespace(&shared.config.cluster);
     let api: Api<Lease> = Api::namespaced(shared.hub.clone(), &namespace);
+    let written = match write_beat(&shared.config, &api, said.heartbeat.clone()).await {
+        // A conflict, or, where there is nothing any more, a complaint that there should be.
+        Err(Error::Api(_)) if said.heartbeat.is_some() => {
+            let held = api.get_opt(HEARTBEAT).await?.and_then(|lease| lease.resource_version());
+            if is_older(held.as_deref(), said.heartbeat.as_deref()) {
+                tracing::warn!("the hub is older than it was; beginning anew");
+                shared.turned_back.notify_one();
+            }
+            // An answer was lost, or another agent of this cluster wrote meanwhile.
+            write_beat(&shared.config, &api, None).await?
+        }
+        outcome => outcome?,
+    };
+    said.heartbeat = written.resource_version();
+    Ok(())
+}
+
+/// Writes the heartbeat over the version that is expected there, if any.
+async fn write_beat(config: &Config, api: &Api<Lease>, over: Option<String>) -> Result<Lease, Error> {
     let spec = LeaseSpec {
-        holder_identity: Some(shared.config.identity.clone()),
-        lease_duration_seconds: i32::try_from(shared.config.dead_after.as_secs().max(1)).ok(),
-        renew_time: Some(MicroTime(shared.config.clock.now())),
+        holder_identity: Some(config.identity.clone()),
+        lease_duration_seconds: i32::try_from(config.dead_after.as_secs().max(1)).ok(),
+        renew_time: Some(MicroTime(config.clock.now())),
         ..LeaseSpec::default()
     };
-    let metadata = ObjectMeta { name: Some(HEARTBEAT.to_owned()), ..ObjectMeta::default() };
+    let name = Some(HEARTBEAT.to_owned());
+    let metadata = ObjectMeta { name, resource_version: over, ..ObjectMeta::default() };
     let lease = Lease { metadata, spec: Some(spec) };
-    api.patch(HEARTBEAT, &apply_params(), &Patch::Apply(&lease)).await.map(|_| ())
+    api.patch(HEARTBEAT, &apply_params(), &Patch::Apply(&lease)).await
+}
+
+/// Whether the hub has less than this agent left there: it was restored from a backup, and hands out again revisions that
+/// mean something else to whoever watches.
+fn is_older(held: Option<&str>, left: Option<&str>) -> bool {
+    let number = |version: Option<&str>| version.and_then(|text| text.parse::<u64>().ok());
+    number(held) < number(left)
 }
 
 /// Says who the cluster is. The hub refuses a second cluster with the same id.
@@ -112,22 +153,26 @@ async fn state(config: &Config, hub: &Client, params: &PatchParams) -> Result<()
     api.patch(STATEMENT, params, &Patch::Apply(&Membership::new(STATEMENT, spec))).await.map(|_| ())
 }
 
-async fn publish(shared: &Shared, report: &Report) -> Result<(), Error> {
+fn status(report: &Report) -> MembershipStatus {
+    let text = |version: Option<u64>| version.map(|version| version.to_string());
+    let more = report.failures.len().saturating_sub(MOST_FAILURES);
+    MembershipStatus {
+        watermark: text(report.offers),
+        slice_watermark: text(report.slices),
+        failures: report.failures.iter().take(MOST_FAILURES).cloned().collect(),
+        more_failures: i32::try_from(more).unwrap_or(i32::MAX),
+        agent_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+    }
+}
+
+async fn publish(shared: &Shared, status: &MembershipStatus) -> Result<(), Error> {
     let namespace = names::hub_namespace(&shared.config.cluster);
     let api: Api<Membership> = Api::namespaced(shared.hub.clone(), &namespace);
-    let text = |version: Option<u64>| version.map(|version| version.to_string());
-    let named: Vec<_> = report.failures.iter().take(MOST_FAILURES).collect();
-    let status = json!({
+    let body = json!({
         "apiVersion": "tombolo.dev/v1alpha1",
         "kind": "Membership",
         "metadata": {"name": STATEMENT},
-        "status": {
-            "watermark": text(report.offers),
-            "sliceWatermark": text(report.slices),
-            "failures": named,
-            "moreFailures": report.failures.len() - named.len(),
-            "agentVersion": env!("CARGO_PKG_VERSION"),
-        },
+        "status": status,
     });
-    api.patch_status(STATEMENT, &apply_params(), &Patch::Apply(&status)).await.map(|_| ())
+    api.patch_status(STATEMENT, &apply_params(), &Patch::Apply(&body)).await.map(|_| ())
 }

@@ -41,6 +41,8 @@ enum Beginning {
 #[derive(Debug, Default)]
 struct Track {
     seen: u64,
+    /// What was published: everything up to here is applied, so nothing that is pending can be older.
+    published: u64,
     /// What is not applied yet, with the first version that touched it.
     pending: BTreeMap<Name, u64>,
 }
@@ -48,19 +50,24 @@ struct Track {
 impl Track {
     fn saw<K: ResourceExt>(&mut self, name: Option<Name>, change: &Change<'_, K>) {
         let version = |object: &K| object.resource_version().and_then(|text| text.parse::<u64>().ok());
+        let (Change::Put { new: object, .. } | Change::Gone(object)) = change;
+        let Some(version) = version(object) else { return };
         let touched = match change {
-            Change::Put { new, .. } => version(new),
+            // What is applied is applied: nothing that is pending can be older than what was published.
+            Change::Put { .. } => version.max(self.published + 1),
             // Missing in a new list, it went at some version after all that had been seen.
-            Change::Gone(last) => version(last).map(|version| version.max(self.seen + 1)),
+            Change::Gone(_) => version.max(self.seen + 1),
         };
-        let (Some(touched), Change::Put { new: object, .. } | Change::Gone(object)) = (touched, change)
-        else {
-            return;
-        };
-        self.seen = self.seen.max(version(object).unwrap_or(0));
+        self.seen = self.seen.max(version);
         if let Some(name) = name {
             self.pending.entry(name).or_insert(touched);
         }
+    }
+
+    fn publish(&mut self) -> Option<u64> {
+        let watermark = self.watermark();
+        self.published = self.published.max(watermark.unwrap_or(0));
+        watermark
     }
 
     fn watermark(&self) -> Option<u64> {
@@ -104,11 +111,11 @@ impl Progress {
 
     /// What can be said; nothing before all that was there at the beginning has been looked at.
     pub(crate) fn report(&self) -> Option<Report> {
-        let state = self.state();
+        let mut state = self.state();
         let begun = matches!(&state.beginning, Beginning::Left(names) if names.is_empty());
         begun.then(|| Report {
-            offers: state.offers.watermark(),
-            slices: state.slices.watermark(),
+            offers: state.offers.publish(),
+            slices: state.slices.publish(),
             failures: state.failures.values().cloned().collect(),
         })
     }
@@ -271,6 +278,21 @@ mod tests {
         assert_eq!(slices(), Some(10));
         progress.saw_slice::<Kep>(&key("a"), &Change::Put { old: None, new: &slice("11") });
         assert_eq!(slices(), Some(10));
+    }
+
+    #[test]
+    fn a_published_watermark_does_not_go_back_when_something_old_is_listed() {
+        let progress = started();
+        for (name, version) in [("a", "10"), ("b", "20")] {
+            saw_offer::<Kep>(&progress, name, version);
+            apply::<Kep>(&progress, name);
+        }
+        assert_eq!(offers(&progress), Some(20));
+        saw_offer::<Kep>(&progress, "a", "15");
+        assert_eq!(offers(&progress), Some(20));
+        apply::<Kep>(&progress, "a");
+        saw_offer::<Kep>(&progress, "a", "30");
+        assert_eq!(offers(&progress), Some(29));
     }
 
     #[test]

@@ -9,12 +9,13 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_api::tombolo::{Dialect, Membership, OFFER_LABEL, ServiceOffer, ServiceRef};
+use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{self, Contact, Patience};
 use tombolo_model::{ClusterId, Policy, names};
 use tombolo_runtime::{Cache, Key, follow};
@@ -46,10 +47,12 @@ pub(crate) struct Shared {
     pub(crate) events: Events,
     pub(crate) metrics: Metrics,
     heard: watch::Sender<bool>,
-    /// Whether the hub answers.
-    pub(crate) hub_contact: LastHeard,
+    /// Whether this cluster's own heartbeat comes back from the hub.
+    pub(crate) hub_ear: Ear,
     /// Whether the member's API server takes the leases of sources.
-    pub(crate) own_contact: LastHeard,
+    pub(crate) own_ear: Ear,
+    /// Told when the hub is found to be older than it was: nothing that was seen of it can be relied on.
+    pub(crate) turned_back: Notify,
 }
 
 impl Shared {
@@ -59,6 +62,8 @@ impl Shared {
         Self {
             events: Events::new(member.clone(), config.clock.clone(), &config.identity),
             roster: Roster::new(&memberships, &offers, config.limits.offers),
+            hub_ear: Ear::new(config.heartbeat, config.dead_after),
+            own_ear: Ear::new(renew_every(&config), config.dead_after),
             config,
             member,
             hub,
@@ -77,8 +82,7 @@ impl Shared {
             progress: Progress::default(),
             metrics,
             heard: watch::Sender::new(false),
-            hub_contact: LastHeard::default(),
-            own_contact: LastHeard::default(),
+            turned_back: Notify::new(),
         }
     }
 
@@ -155,6 +159,12 @@ impl Shared {
     }
 }
 
+/// How often the lease of a source that lives is renewed: not with every heartbeat, since in a large supercluster those
+/// would be most of what is written, but often enough for one or two to fail.
+fn renew_every(config: &Config) -> Duration {
+    config.dead_after / 3
+}
+
 /// The group of everything with a name, in all namespaces.
 fn by_name(name: &str) -> Key {
     Key::new("", name)
@@ -170,37 +180,30 @@ fn by_own_label(slice: &EndpointSlice, label: &str) -> Option<Key> {
     slice.labels().get(label).map(|value| by_label(namespace, label, value))
 }
 
-/// When a server was last heard.
-#[derive(Debug, Default)]
-pub(crate) struct LastHeard(Mutex<Heard>);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Heard {
-    since: Option<Instant>,
-    last: Option<Instant>,
-    lost: bool,
+/// For how long a server could be heard.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    start: Instant,
+    period: Duration,
+    long: Duration,
+    hearing: Mutex<Hearing>,
 }
 
-impl LastHeard {
-    /// Takes note of whether the server answered.
-    pub(crate) fn note(&self, heard: bool, now: Instant) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if heard {
-            if state.lost || state.since.is_none() {
-                state.since = Some(now);
-            }
-            state.last = Some(now);
-        }
-        state.lost = !heard;
+impl Ear {
+    /// One that expects a sign every `period`.
+    fn new(period: Duration, long: Duration) -> Self {
+        Self { start: Instant::now(), period, long, hearing: Mutex::default() }
     }
 
-    /// The contact with the server, as time since `start`.
-    pub(crate) fn contact(&self, start: Instant) -> Contact {
-        let state = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = |moment: Option<Instant>| {
-            moment.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(start))
-        };
-        Contact { since: at(state.since), lost: state.lost.then(|| at(state.last)) }
+    /// The server gave a sign.
+    pub(crate) fn hear(&self) {
+        let mut hearing = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        hearing.hear(self.start.elapsed(), self.period, self.long);
+    }
+
+    pub(crate) fn contact(&self) -> Contact {
+        let hearing = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        hearing.contact(self.start.elapsed(), self.period)
     }
 }
 
@@ -209,10 +212,8 @@ impl Shared {
         Patience { duration: self.config.dead_after, hold: self.config.hold }
     }
 
-    /// How often the lease of a source that lives is renewed: not with every heartbeat, since in a large supercluster those
-    /// would be most of what is written, but often enough for one or two to fail.
     pub(crate) fn renew_every(&self) -> Duration {
-        self.config.dead_after / 3
+        renew_every(&self.config)
     }
 
     pub(crate) fn source_lease(&self, cluster: &ClusterId) -> Option<Arc<Lease>> {

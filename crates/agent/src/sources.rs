@@ -31,8 +31,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Keeps the leases of all sources, for ever.
 pub(crate) async fn run(shared: Arc<Shared>) {
     shared.synced().await;
-    let mut keeper =
-        Keeper { start: Instant::now(), pulses: BTreeMap::new(), heard: BTreeSet::new(), shared };
+    let mut keeper = Keeper {
+        start: Instant::now(),
+        pulses: BTreeMap::new(),
+        heard: BTreeSet::new(),
+        own_beat: None,
+        shared,
+    };
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -49,11 +54,14 @@ struct Keeper {
     pulses: BTreeMap<ClusterId, Pulse>,
     /// Whose heartbeat has advanced since its lease was renewed.
     heard: BTreeSet<ClusterId>,
+    /// The own heartbeat, as the hub last showed it.
+    own_beat: Option<Beat>,
 }
 
 impl Keeper {
     async fn look(&mut self) -> Result<(), Error> {
         let now = self.start.elapsed();
+        self.listen_for_oneself();
         let members: Vec<ClusterId> = self.shared.members().keys().cloned().collect();
         self.pulses.retain(|cluster, _| members.contains(cluster));
         self.heard.retain(|cluster| members.contains(cluster));
@@ -74,6 +82,15 @@ impl Keeper {
         outcome
     }
 
+    /// Whoever hears itself hears the others, too: all heartbeats come over one watch.
+    fn listen_for_oneself(&mut self) {
+        let own = self.beat(&self.shared.config.cluster);
+        if own.is_some() && own != self.own_beat {
+            self.shared.hub_ear.hear();
+            self.own_beat = own;
+        }
+    }
+
     fn judge(&mut self, cluster: &ClusterId, now: Duration) -> Liveness {
         if *cluster == self.shared.config.cluster {
             return Liveness::Alive;
@@ -90,7 +107,7 @@ impl Keeper {
             self.heard.insert(cluster.clone());
         }
         let patience = self.shared.patience();
-        pulse.judge(self.shared.hub_contact.contact(self.start), &patience, now)
+        pulse.judge(self.shared.hub_ear.contact(), &patience, now)
     }
 
     /// Whether a lease is to be renewed: of a source that was heard since, of one that is held, or of this cluster, which
@@ -129,8 +146,8 @@ impl Keeper {
         }
         let answer = timeout(shared.config.heartbeat, self.write(cluster, spec)).await;
         let outcome = answer.unwrap_or_else(|_| Err(Error::Service("the API server does not answer".into())));
-        shared.own_contact.note(outcome.is_ok(), Instant::now());
         if outcome.is_ok() {
+            shared.own_ear.hear();
             self.heard.remove(cluster);
         }
         outcome
@@ -193,7 +210,7 @@ impl Expiry {
         let pulse =
             pulses.entry(cluster.clone()).or_insert_with(|| Pulse::first_seen(Some(beat.clone()), now));
         pulse.observe(beat, now);
-        let contact = self.shared.own_contact.contact(self.start);
+        let contact = self.shared.own_ear.contact();
         let patience = Patience { duration: self.duration(lease), hold: self.shared.config.hold };
         pulse.judge(contact, &patience, now) == Liveness::Expired
     }

@@ -64,7 +64,14 @@ pub(crate) async fn put<K: Kind>(
     if current.is_some_and(|current| holds(current, desired, extent)) {
         return Ok(None);
     }
-    api.patch(&desired.name_any(), &apply_params(), &Patch::Apply(desired)).await.map(Some)
+    let name = desired.name_any();
+    let written = api.patch(&name, &apply_params(), &Patch::Apply(desired)).await?;
+    if holds(&written, desired, extent) {
+        return Ok(Some(written));
+    }
+    // What somebody else added to a list of ours stays there when ours is applied; a merge replaces lists.
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    api.patch(&name, &params, &Patch::Merge(desired)).await.map(Some)
 }
 
 /// Deletes exactly this object, not one that took its name since.

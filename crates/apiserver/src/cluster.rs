@@ -11,7 +11,7 @@ use tower::service_fn;
 
 use crate::auth::{Auth, User};
 use crate::bootstrap;
-use crate::core::Core;
+use crate::core::{Backup, Core};
 use crate::entropy::Entropy;
 use crate::http as wire;
 use crate::rules::service::{Features, Network};
@@ -119,6 +119,18 @@ impl Cluster {
     /// The certificate that clients of this cluster trust, PEM.
     pub fn authority_pem(&self) -> io::Result<String> {
         Ok(self.authority()?.pem().to_owned())
+    }
+
+    /// What the cluster holds now.
+    pub fn backup(&self) -> Backup {
+        self.core.backup()
+    }
+
+    /// Makes the cluster hold what a backup of it, or of one with the same networks, holds. Revisions go back with it, as they do when
+    /// etcd is restored from a snapshot, and every watch ends. A client that resumes one from a revision that has not been
+    /// reached again is told nothing until it has, as by Kubernetes: it has to list.
+    pub fn restore(&self, backup: &Backup) {
+        self.core.restore(backup);
     }
 
     /// Ends every watch. A stopped cluster still answers; it is the last thing to do before dropping it.

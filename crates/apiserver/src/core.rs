@@ -10,7 +10,7 @@ use crate::auth::Auth;
 use crate::entropy::Entropy;
 use crate::registry::{Registry, Resource};
 use crate::rules::service::{Addresses, Features, Network};
-use crate::store::{Pages, Store, Writer};
+use crate::store::{Pages, Snapshot, Store, Writer};
 
 /// The collection of the definitions that make custom resources.
 pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
@@ -33,11 +33,19 @@ pub(crate) struct Core {
 }
 
 /// What only the current writer may touch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WriterState {
     pub(crate) addresses: Addresses,
     /// When old events are looked for next.
     pub(crate) next_sweep: Timestamp,
+}
+
+/// Everything a cluster held at one moment: cheap, because objects are shared.
+#[derive(Clone, Debug)]
+pub struct Backup {
+    objects: Snapshot,
+    writers: WriterState,
+    registry: Arc<Registry>,
 }
 
 /// The writer of a cluster.
@@ -66,6 +74,19 @@ impl Core {
             closing: watch::Sender::new(false),
             registry: RwLock::new(Arc::new(Registry::new([]))),
         }
+    }
+
+    pub(crate) fn backup(&self) -> Backup {
+        let writer = self.store.write();
+        Backup { objects: self.store.snapshot(), writers: writer.extra.clone(), registry: self.registry() }
+    }
+
+    pub(crate) fn restore(&self, backup: &Backup) {
+        let mut writer = self.store.write();
+        writer.restore(&backup.objects);
+        *writer.extra = backup.writers.clone();
+        self.pages.forget();
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = backup.registry.clone();
     }
 
     pub(crate) fn now(&self) -> Timestamp {

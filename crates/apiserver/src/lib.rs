@@ -32,6 +32,7 @@ mod types;
 
 pub use self::auth::User;
 pub use self::cluster::{Cluster, Options};
+pub use self::core::Backup;
 pub use self::entropy::Entropy;
 pub use self::http::Body;
 pub use self::rules::service::Features;

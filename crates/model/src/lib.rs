@@ -19,6 +19,7 @@ mod cluster;
 mod complaint;
 pub mod conditions;
 pub mod happening;
+pub mod hearing;
 pub mod import;
 pub mod liveness;
 pub mod merge;

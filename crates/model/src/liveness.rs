@@ -4,9 +4,10 @@
 //! how long it has not is measured by the observer's own monotonic clock, which every function here takes as the time
 //! since some beginning. No two machines' clocks are ever compared.
 //!
-//! While the hub is out of reach no heartbeat can be seen, and when it returns the sources need time to reach it again.
-//! So a source that was well when contact was lost is held, for at most the hold time: losing the control plane must not
-//! stop traffic. One that was silent before stays dead. A source that is heard again is alive at once.
+//! While the hub is out of reach no heartbeat can be seen, so silence counts against a source only for as long as it could
+//! have been heard (see [`crate::hearing`]). A source that was well when contact was lost is held, for at most the hold
+//! time: losing the control plane must not stop traffic. One that was silent before stays dead. A source that is heard
+//! again is alive at once.
 //!
 //! The same [`Pulse`] serves both watchers: the agent, which watches the sources' heartbeats at the hub and writes one lease
 //! per source into its own cluster, and the controller there, which watches those leases and removes slices.
@@ -32,13 +33,13 @@ impl Default for Patience {
     }
 }
 
-/// The observer's contact with the hub.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The observer's contact with the hub, measured in time during which the hub could be heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contact {
-    /// Since when there is, or was last, contact.
+    /// For how long it could be heard so far.
+    pub heard: Duration,
+    /// What that was when contact returned after a loss so long that sources need all their time to be heard again.
     pub since: Duration,
-    /// When it was lost, if it is.
-    pub lost: Option<Duration>,
 }
 
 /// What a source is taken for.
@@ -74,6 +75,8 @@ impl From<&LeaseSpec> for Beat {
 pub struct Pulse {
     beat: Option<Beat>,
     advanced_at: Duration,
+    /// For how long the hub had been heard then; taken down when it is judged next.
+    heard: Option<Duration>,
     expired: bool,
 }
 
@@ -88,12 +91,12 @@ impl Pulse {
     /// A source seen for the first time: it has as much time as any other to be heard.
     pub fn first_seen(beat: Option<Beat>, now: Duration) -> Self {
         let expired = beat.as_ref().is_some_and(Beat::is_released);
-        Pulse { beat, advanced_at: now, expired }
+        Pulse { beat, advanced_at: now, heard: None, expired }
     }
 
     /// A source that was dead when this observer's predecessor stopped: it must be heard before it is believed.
     pub fn known_dead(beat: Option<Beat>, now: Duration) -> Self {
-        Pulse { beat, advanced_at: now, expired: true }
+        Pulse { beat, advanced_at: now, heard: None, expired: true }
     }
 
     /// Takes note of the heartbeat as it is now and returns whether it has advanced. A released one means death at once.
@@ -102,7 +105,7 @@ impl Pulse {
             return false;
         }
         let expired = beat.is_released();
-        *self = Pulse { beat: Some(beat), advanced_at: now, expired };
+        *self = Pulse { beat: Some(beat), advanced_at: now, heard: None, expired };
         !expired
     }
 
@@ -111,13 +114,12 @@ impl Pulse {
         if self.expired {
             return Liveness::Expired;
         }
+        let heard = *self.heard.get_or_insert(contact.heard);
         let silent = now.saturating_sub(self.advanced_at);
         if silent < patience.duration {
             return Liveness::Alive;
         }
-        // Silence counts against the source only as far as it could have been heard.
-        let audible_from = self.advanced_at.max(contact.since);
-        let audible = contact.lost.unwrap_or(now).saturating_sub(audible_from);
+        let audible = contact.heard.saturating_sub(heard.max(contact.since));
         let hold_is_over = silent >= patience.duration.saturating_add(patience.hold);
         self.expired = audible >= patience.duration || hold_is_over;
         if self.expired { Liveness::Expired } else { Liveness::Held }
@@ -180,77 +182,85 @@ mod tests {
         Beat { renewed: Some(Timestamp::from_second(second).unwrap()), ..Beat::default() }
     }
 
-    fn contact(since: u64, lost: Option<u64>) -> Contact {
-        Contact { since: secs(since), lost: lost.map(secs) }
+    /// The hub has been heard for so long, after a long loss since then.
+    fn contact(since: u64, heard: u64) -> Contact {
+        Contact { since: secs(since), heard: secs(heard) }
     }
 
-    /// A source last heard at 100.
-    fn check(contact: Contact, patience: &Patience, expected: &[(u64, Liveness)]) {
-        for (now, liveness) in expected {
+    /// A source last heard at 100, when the hub had been heard for 100 seconds. Each case: the time, for how long the hub
+    /// has been heard, since when after a long loss.
+    fn check(patience: &Patience, expected: &[(u64, u64, u64, Liveness)]) {
+        for (now, heard, since, liveness) in expected {
             let mut pulse = Pulse::first_seen(Some(beat(1)), secs(100));
-            assert_eq!(pulse.judge(contact, patience, secs(*now)), *liveness, "at {now} with {contact:?}");
+            assert_eq!(pulse.judge(contact(0, 100), patience, secs(100)), Alive);
+            let found = pulse.judge(contact(*since, *heard), patience, secs(*now));
+            assert_eq!(found, *liveness, "at {now}, heard {heard} since {since}");
         }
     }
 
     #[test]
     fn a_source_is_dead_when_it_was_silent_for_the_duration_in_full_sight() {
         check(
-            contact(0, None),
             &PATIENCE,
-            &[(100, Alive), (129, Alive), (130, Expired), (99, Alive), (0, Alive)],
+            &[(100, 100, 0, Alive), (129, 129, 0, Alive), (130, 130, 0, Expired), (0, 100, 0, Alive)],
         );
     }
 
     #[test]
     fn while_the_hub_is_lost_nobody_is_declared_dead_for_the_hold_time() {
-        let lost_soon = contact(0, Some(110));
-        check(lost_soon, &PATIENCE, &[(129, Alive), (130, Held), (1029, Held), (1030, Expired)]);
+        let lost = [(129, 110, 0, Alive), (130, 110, 0, Held), (1029, 110, 0, Held), (1030, 110, 0, Expired)];
+        check(&PATIENCE, &lost);
     }
 
     #[test]
     fn a_source_that_was_silent_before_the_hub_was_lost_stays_dead() {
-        check(contact(0, Some(130)), &PATIENCE, &[(131, Expired), (200, Expired)]);
-        check(contact(0, Some(129)), &PATIENCE, &[(131, Held)]);
+        check(&PATIENCE, &[(131, 130, 0, Expired), (200, 130, 0, Expired), (131, 129, 0, Held)]);
     }
 
     #[test]
-    fn after_the_hub_returns_sources_have_the_duration_to_be_heard_again() {
-        check(contact(500, None), &PATIENCE, &[(500, Held), (529, Held), (530, Expired)]);
+    fn after_a_long_loss_sources_have_the_duration_to_be_heard_again() {
+        check(&PATIENCE, &[(500, 110, 110, Held), (529, 139, 110, Held), (530, 140, 110, Expired)]);
+    }
+
+    #[test]
+    fn a_link_that_often_fails_does_not_keep_a_dead_source_alive_until_the_hold_is_over() {
+        // Of every second only half was heard.
+        check(&PATIENCE, &[(130, 115, 0, Held), (158, 129, 0, Held), (160, 130, 0, Expired)]);
     }
 
     #[test]
     fn a_flapping_hub_does_not_keep_a_dead_source_alive_beyond_the_hold() {
-        check(contact(1029, None), &PATIENCE, &[(1029, Held), (1030, Expired)]);
+        check(&PATIENCE, &[(1029, 110, 110, Held), (1030, 111, 110, Expired)]);
     }
 
     #[test]
     fn without_a_hold_time_losing_the_hub_is_no_excuse() {
         let strict = Patience { hold: Duration::ZERO, ..PATIENCE };
-        check(contact(0, Some(110)), &strict, &[(129, Alive), (130, Expired)]);
-        check(contact(125, None), &strict, &[(130, Expired)]);
+        check(&strict, &[(129, 110, 0, Alive), (130, 110, 0, Expired), (130, 125, 120, Expired)]);
     }
 
     #[test]
     fn a_source_that_returns_is_alive_at_once_even_with_a_clock_that_went_back() {
         let mut pulse = Pulse::first_seen(Some(beat(1000)), secs(0));
-        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(40)), Expired);
+        assert_eq!(pulse.judge(contact(0, 0), &PATIENCE, secs(0)), Alive);
+        assert_eq!(pulse.judge(contact(0, 40), &PATIENCE, secs(40)), Expired);
         assert_eq!(
-            pulse.judge(contact(39, None), &PATIENCE, secs(41)),
+            pulse.judge(contact(39, 41), &PATIENCE, secs(41)),
             Expired,
             "a new contact is no sign of life"
         );
         assert!(!pulse.observe(beat(1000), secs(42)), "the same heartbeat is no sign of life");
-        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(42)), Expired);
+        assert_eq!(pulse.judge(contact(0, 42), &PATIENCE, secs(42)), Expired);
         assert!(pulse.observe(beat(3), secs(43)));
-        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(43)), Alive);
+        assert_eq!(pulse.judge(contact(0, 43), &PATIENCE, secs(43)), Alive);
     }
 
     #[test]
     fn a_source_known_dead_must_be_heard_first() {
         let mut pulse = Pulse::known_dead(Some(beat(1)), secs(0));
-        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(0)), Expired);
+        assert_eq!(pulse.judge(contact(0, 0), &PATIENCE, secs(0)), Expired);
         assert!(pulse.observe(beat(2), secs(1)));
-        assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(1)), Alive);
+        assert_eq!(pulse.judge(contact(0, 1), &PATIENCE, secs(1)), Alive);
     }
 
     #[test]
@@ -264,10 +274,10 @@ mod tests {
             [(&renewed, 1, false, Alive), (&released, 2, false, Expired), (&back, 3, true, Alive)]
         {
             assert_eq!(pulse.observe(Beat::from(spec), secs(second)), advanced);
-            assert_eq!(pulse.judge(contact(0, None), &PATIENCE, secs(second)), liveness);
+            assert_eq!(pulse.judge(contact(0, second), &PATIENCE, secs(second)), liveness);
         }
         let mut late = Pulse::first_seen(Some(Beat::from(&released)), secs(0));
-        assert_eq!(late.judge(contact(0, None), &PATIENCE, secs(0)), Expired);
+        assert_eq!(late.judge(contact(0, 0), &PATIENCE, secs(0)), Expired);
     }
 
     #[test]
@@ -312,24 +322,24 @@ mod tests {
         /// Whatever happens to the hub in between.
         #[test]
         fn no_source_expires_whose_heartbeat_advanced_within_the_duration(
-            steps in prop::collection::vec((0u64..40, any::<bool>(), 0u64..400, prop::option::of(0u64..400)), 1..40),
+            steps in prop::collection::vec((0u64..40, any::<bool>(), 0u64..400, 0u64..400), 1..40),
             duration in 1u64..60,
             hold in 0u64..120,
         ) {
             let patience = Patience { duration: secs(duration), hold: secs(hold) };
             let mut pulse = Pulse::first_seen(None, secs(0));
-            let (mut now, mut heard) = (0, 0);
-            for (step, (wait, beats, since, lost)) in steps.into_iter().enumerate() {
+            let (mut now, mut last) = (0, 0);
+            for (step, (wait, beats, since, heard)) in steps.into_iter().enumerate() {
                 now += wait;
                 if beats {
                     pulse.observe(beat(step as i64), secs(now));
-                    heard = now;
+                    last = now;
                 }
-                let liveness = pulse.judge(contact(since, lost), &patience, secs(now));
-                if now - heard < duration {
+                let liveness = pulse.judge(contact(since, heard), &patience, secs(now));
+                if now - last < duration {
                     prop_assert_eq!(liveness, Alive);
                 }
-                if now - heard >= duration + hold {
+                if now - last >= duration + hold {
                     prop_assert_eq!(liveness, Expired);
                 }
             }

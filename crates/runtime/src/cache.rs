@@ -12,7 +12,8 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _};
+use kube::core::DeserializeGuard;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -152,9 +153,12 @@ impl<K: ResourceExt> Cache<K> {
         self.tell(Change::Put { old: old.as_deref(), new: &object });
     }
 
-    fn remove(&self, object: &K) {
-        self.objects().remove(&Key::of(object));
-        self.tell(Change::Gone(object));
+    /// Takes an object out; `last` is what the server told about it, if that can be read.
+    fn remove(&self, key: &Key, last: Option<K>) {
+        let old = self.objects().remove(key);
+        if let Some(last) = last.as_ref().or(old.as_deref()) {
+            self.tell(Change::Gone(last));
+        }
     }
 
     /// Takes `listed` as everything there is. Listeners hear of what differs: first of what is gone.
@@ -175,25 +179,66 @@ impl<K: ResourceExt> Cache<K> {
     }
 }
 
-/// Keeps `cache` in step with the server, for ever.
+/// Keeps `cache` in step with the server, for ever. An object that cannot be read counts as absent: whoever wrote it must
+/// not keep the others from being seen.
 pub async fn follow<K>(cache: Arc<Cache<K>>, api: Api<K>, config: watcher::Config)
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let mut events = watcher(api, config).backoff(Patience::default()).boxed();
+    // Reading with care takes several times as long, so it begins with the first object that needs it.
+    let everywhere = api.namespace().is_none();
+    read(&cache, watcher(api.clone(), config.clone()), Some, everywhere).await;
+    let careful = Api::<DeserializeGuard<K>>::all(api.into_client());
+    read(&cache, watcher(careful, config), readable, false).await;
+}
+
+fn readable<K: Resource>(guard: DeserializeGuard<K>) -> Option<K> {
+    let (name, namespace) = (guard.meta().name.clone(), guard.meta().namespace.clone());
+    let unreadable = |error: &_| tracing::warn!(?namespace, ?name, %error, "an object cannot be read");
+    guard.0.inspect_err(unreadable).ok()
+}
+
+/// Takes events into `cache`; where asked to, until something cannot be read.
+async fn read<T, K>(
+    cache: &Cache<K>,
+    events: impl Stream<Item = Result<Event<T>, watcher::Error>> + Send,
+    open: impl Fn(T) -> Option<K>,
+    until_unreadable: bool,
+) where
+    T: Resource + Clone,
+    K: Resource,
+{
+    let mut events = std::pin::pin!(events.backoff(Patience::default()));
     let mut listed = BTreeMap::new();
     while let Some(event) = events.next().await {
         match event.map(|event| event.modify(|object| object.meta_mut().managed_fields = None)) {
-            Ok(Event::Apply(object)) => cache.put(object),
-            Ok(Event::Delete(object)) => cache.remove(&object),
+            Ok(Event::Apply(object)) => {
+                let key = Key::of(&object);
+                open(object).map_or_else(|| cache.remove(&key, None), |object| cache.put(object));
+            }
+            Ok(Event::Delete(object)) => cache.remove(&Key::of(&object), open(object)),
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
-                listed.insert(Key::of(&object), Arc::new(object));
+                let key = Key::of(&object);
+                listed.extend(open(object).map(|object| (key, Arc::new(object))));
             }
             Ok(Event::InitDone) => cache.replace(std::mem::take(&mut listed)),
-            Err(error) => tracing::warn!(%error, "a watch was interrupted"),
+            Err(error) => {
+                tracing::warn!(%error, "a watch was interrupted");
+                if until_unreadable && is_unreadable(&error) {
+                    return;
+                }
+            }
         }
     }
+}
+
+fn is_unreadable(error: &watcher::Error) -> bool {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    let (InitialListFailed(cause) | WatchStartFailed(cause) | WatchFailed(cause)) = error else {
+        return false;
+    };
+    matches!(cause, kube::Error::SerdeError(_))
 }
 
 /// How long a broken watch waits: without chance, so that a paused clock repeats itself.
@@ -260,7 +305,7 @@ mod tests {
         assert_eq!(named("1"), ["a", "b"]);
         cache.put(object("a", "2"));
         assert_eq!((named("1"), named("2")), (vec!["b".to_owned()], vec!["a".to_owned(), "c".to_owned()]));
-        cache.remove(&object("b", "9"));
+        cache.remove(&Key::new("a", "b"), Some(object("b", "9")));
         assert!(named("1").is_empty());
         cache.replace(listed(&[("c", "3")]));
         assert_eq!((named("2").len(), named("3").len()), (0, 1));

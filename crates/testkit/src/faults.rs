@@ -32,6 +32,10 @@ pub struct FaultPlan {
     pub server_error: f64,
     /// A write takes effect, but its answer is lost.
     pub lost_answer: f64,
+    /// A write is never answered, and nobody says so: its connection is gone. It has no effect.
+    pub hang: f64,
+    /// A write is confirmed and never happens. No API server does that: it stands for a client that forgets.
+    pub forgotten: f64,
     /// A watch ends after any of its pieces, half of the time with an error.
     pub cut_watch: f64,
 }
@@ -46,6 +50,8 @@ impl Default for FaultPlan {
             throttled: 0.0,
             server_error: 0.0,
             lost_answer: 0.0,
+            hang: 0.0,
+            forgotten: 0.0,
             cut_watch: 0.0,
         }
     }
@@ -127,6 +133,12 @@ impl Faults {
         self.wait().await;
         if let Some(refusal) = self.refusal(&asked) {
             return Ok(refusal);
+        }
+        if asked.writes && self.happens(|plan| plan.hang) {
+            return std::future::pending().await;
+        }
+        if asked.writes && self.happens(|plan| plan.forgotten) {
+            return forget(request).await;
         }
         let Ok(response) = inner.oneshot(request).await;
         if asked.writes && self.happens(|plan| plan.lost_answer) {
@@ -217,6 +229,15 @@ impl Asked {
             resumes,
         }
     }
+}
+
+/// Answers a write as if it had happened: with the object that was sent.
+async fn forget(request: Request<kube::client::Body>) -> io::Result<Response<FaultyBody>> {
+    let deletes = request.method() == Method::DELETE;
+    let body = request.into_body().collect_bytes().await.map_err(io::Error::other)?;
+    let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}).to_string();
+    let sent = String::from_utf8(body.to_vec()).map_err(io::Error::other)?;
+    Ok(Response::new(FaultyBody::whole(if deletes { done } else { sent })))
 }
 
 fn status_value(code: u16, reason: &str, message: &str) -> Value {

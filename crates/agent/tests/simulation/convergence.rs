@@ -13,6 +13,9 @@ use tombolo_runtime::Key;
 use crate::truth::{Name, Truth, exports, lean, meaning, origin, service};
 use crate::world::{Member, World};
 
+/// How the objects of hostile members are called.
+pub(crate) const FORGED: &str = "forged";
+
 /// Imports that an object of a user's stands in the way of: cluster and service.
 pub(crate) type Exempt = BTreeSet<(String, Name)>;
 
@@ -52,7 +55,10 @@ fn hub_wanted(truth: &Truth) -> Picture {
 }
 
 fn hub_held(world: &World) -> Picture {
-    let (offers, slices) = (world.hub_sight.offers.all(), world.hub_sight.slices.all());
+    let (mut offers, mut slices) = (world.hub_sight.offers.all(), world.hub_sight.slices.all());
+    // What a hostile member leaves under names of its own nobody has to remove.
+    offers.retain(|offer| !offer.name_any().starts_with(FORGED));
+    slices.retain(|slice| !slice.name_any().starts_with(FORGED));
     let offers = offers.iter().map(|offer| (format!("offer {}", Key::of(&**offer)), lean(&offer.spec)));
     let slices = slices.iter().map(|slice| (format!("slice {}", Key::of(&**slice)), meaning(slice)));
     offers.chain(slices).collect()
@@ -184,7 +190,8 @@ fn judge_exports(truth: &Truth, member: &Member, exempt: &Exempt, found: &mut Ve
     }
 }
 
-fn conditions(member: &Member, name: &Name) -> BTreeMap<String, (String, String)> {
+/// Type, status and message of what an export says.
+pub(crate) fn conditions(member: &Member, name: &Name) -> BTreeMap<String, (String, String)> {
     let object = match name.0 {
         Dialect::Kep => json!(member.sight.kep_exports.get(&name.1).map(|export| (*export).clone())),
         Dialect::Mcs => json!(member.sight.mcs_exports.get(&name.1).map(|export| (*export).clone())),

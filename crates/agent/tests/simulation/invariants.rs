@@ -5,7 +5,7 @@
 //! the endpoint: from then on only a change of the service or the silence of its source excuses its absence.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
@@ -18,6 +18,10 @@ use tombolo_api::tombolo::OFFER_LABEL;
 use tombolo_model::names;
 use tombolo_runtime::{Cache, Key};
 
+use crate::claims::{self, Claims};
+use crate::convergence::{Exempt, FORGED};
+use crate::failures::FOR_EVER;
+use crate::log::{Log, locked};
 use crate::truth::{Name, Offered, Truth, addresses, lean, meaning, origin, service};
 use crate::world::{Member, World};
 
@@ -25,29 +29,47 @@ use crate::world::{Member, World};
 const CALM: Duration = Duration::from_secs(15);
 /// A heartbeat comes every 5 s and may fail now and then; a source silent for longer may be taken for dead at 30 s.
 const SILENCE: Duration = Duration::from_secs(20);
+/// Finding out what is settled costs more than anything else, so not every look does; what is settled is watched always.
+const SETTLE_EVERY: usize = 4;
 /// A source is dead after 30 s; looking, writing and removing take the rest.
 const DEATH: Duration = Duration::from_secs(35);
 /// A consumer that was disturbed needs to reach the hub again first: two heartbeats and the longest retry of a watch.
 const RECOVERY: Duration = Duration::from_secs(50);
 
-/// What happened, for whoever has to understand a failing seed.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Arc<(OnceLock<Instant>, Mutex<Vec<String>>)>);
-
-impl Log {
-    pub(crate) fn note(&self, what: &str) {
-        let now = Instant::now();
-        let at = now.duration_since(*self.0.0.get_or_init(|| now));
-        locked(&self.0.1).push(format!("{:>9.3}s {what}", at.as_secs_f64()));
-    }
-
-    pub(crate) fn text(&self) -> String {
-        locked(&self.0.1).join("\n")
-    }
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Invariant {
+    /// Healed, everything becomes what the model says, and stays so.
+    Convergence,
+    /// An endpoint of a live source that settled never blinks.
+    Presence,
+    /// None of a dead source outlives its lease.
+    Expiry,
+    /// Nothing foreign changes.
+    Ownership,
+    /// No endpoint appears that its source did not publish.
+    Provenance,
+    /// An export is said to be everywhere only when it is, in every live member.
+    Truth,
+    /// A watermark does not go back while its agent lives.
+    Watermark,
+    /// The time of a condition's transition moves only with its status.
+    Transition,
+    /// When nothing changes, nothing is written.
+    Quiet,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// An invariant that does not hold, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Broken {
+    pub(crate) invariant: Invariant,
+    pub(crate) what: String,
+}
+
+impl Broken {
+    pub(crate) fn new(invariant: Invariant, what: String) -> Self {
+        Self { invariant, what }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,11 +81,19 @@ struct Endpoint {
 }
 
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     settled: BTreeSet<Endpoint>,
     /// Every address that a source has ever had for a service, inside of what it declares.
     published: BTreeSet<(String, Key, String)>,
-    broken: Vec<String>,
+    broken: Vec<Broken>,
+    pub(crate) claims: Claims,
+}
+
+impl State {
+    pub(crate) fn report(&mut self, log: &Log, invariant: Invariant, what: String) {
+        log.note(&format!("{invariant:?}: {what}"));
+        self.broken.push(Broken::new(invariant, what));
+    }
 }
 
 /// An object of a user's that nobody may touch.
@@ -82,6 +112,7 @@ pub(crate) struct Guard {
     touched: BTreeMap<Key, (Instant, BTreeSet<usize>)>,
     beats: BTreeMap<String, (Option<String>, Instant)>,
     foreign: Vec<(usize, Foreign, Key, Value)>,
+    looks: usize,
     /// How many endpoints were settled, summed over all looks: a run that settles nothing checks nothing.
     pub(crate) watched: usize,
 }
@@ -93,8 +124,29 @@ impl Guard {
             let (state, cache) = (guard.state.clone(), Arc::downgrade(&member.sight.slices));
             let (consumer, log) = (member.name().to_owned(), guard.log.clone());
             member.sight.slices.listen(move |slice| check(&state, &cache, &consumer, slice, &log));
+            follow(&guard.log, member);
+            claims::watch_conditions(&guard.state, member, &guard.log);
         }
+        guard.log.follow("hub", &world.hub_sight.offers);
+        guard.log.follow("hub", &world.hub_sight.slices);
+        claims::watch_watermarks(&guard.state, world, &guard.log);
         guard
+    }
+
+    /// The agents of a member are others than before; for a while it may be unclear which of them speaks.
+    pub(crate) fn begin_life(&self, member: &Member, unclear: Duration) {
+        locked(&self.state).claims.begin_life(member, unclear);
+    }
+
+    /// The hub is not what it was: nobody knows yet what is still true.
+    pub(crate) fn forget_all(&mut self, world: &World) {
+        for (when, places) in self.touched.values_mut() {
+            *when = Instant::now();
+            places.extend(0..world.members.len());
+        }
+        locked(&self.state).settled.clear();
+        // Each agent notices in its own time, and begins anew.
+        world.members.iter().for_each(|member| self.begin_life(member, FOR_EVER));
     }
 
     /// A user is about to change something about a service in a member.
@@ -115,15 +167,19 @@ impl Guard {
     }
 
     /// Checks everything that is not checked event by event.
-    pub(crate) async fn look(&mut self, world: &World) -> Result<(), String> {
+    pub(crate) async fn look(&mut self, world: &World, exempt: &Exempt) -> Result<(), Broken> {
         self.listen_to_hearts(world);
         self.find_the_dead(world);
-        self.settle(world);
+        if self.looks.is_multiple_of(SETTLE_EVERY) {
+            self.settle(world, exempt);
+        }
+        self.looks += 1;
         for (place, kind, key, before) in &self.foreign {
             let now = read(&world.members[*place], *kind, key).await;
             if now != *before {
                 let member = world.members[*place].name();
-                return Err(format!("{kind:?} {key} of a user in {member} changed:\n{before}\n{now}"));
+                let what = format!("{kind:?} {key} of a user in {member} changed:\n{before}\n{now}");
+                return Err(Broken::new(Invariant::Ownership, what));
             }
         }
         match locked(&self.state).broken.first() {
@@ -158,20 +214,24 @@ impl Guard {
                     let silent = now.duration_since(*beat);
                     let text =
                         format!("{source}, silent for {silent:?}, outlives its lease in {}", consumer.name());
-                    self.log.note(&text);
-                    locked(&self.state).broken.push(text);
+                    locked(&self.state).report(&self.log, Invariant::Expiry, text);
                 }
             }
         }
     }
 
-    fn settle(&mut self, world: &World) {
+    fn settle(&mut self, world: &World, exempt: &Exempt) {
         let truth = Truth::of(world);
         for (name, offered) in &truth.offered {
             if !self.is_calm(world, name) || !hub_has(world, name, offered) {
                 continue;
             }
             let Some(import) = truth.merged(name).import else { continue };
+            let is_heard =
+                |source: &str| self.beats.get(source).is_some_and(|beat| beat.1.elapsed() < SILENCE);
+            for lie in claims::lies(world, &truth, name, &import, exempt, is_heard) {
+                locked(&self.state).report(&self.log, Invariant::Truth, lie);
+            }
             for consumer in world.members.iter().filter(|member| is_long_ago(member.unobstructed)) {
                 let present = present(consumer);
                 for slice in truth.slices(name, &import, &consumer.config.cluster) {
@@ -203,21 +263,36 @@ impl Guard {
     }
 }
 
-fn is_long_ago(moment: Option<Instant>) -> bool {
+/// Takes what happens in a member into the trace.
+fn follow(log: &Log, member: &Member) {
+    let (name, sight) = (member.name(), &member.sight);
+    log.follow(name, &sight.services);
+    log.follow(name, &sight.slices);
+    log.follow(name, &sight.kep_exports);
+    log.follow(name, &sight.mcs_exports);
+    log.follow(name, &sight.kep_imports);
+    log.follow(name, &sight.mcs_imports);
+}
+
+pub(crate) fn is_long_ago(moment: Option<Instant>) -> bool {
     moment.is_some_and(|moment| moment.elapsed() >= CALM)
 }
 
 /// Whether the hub has what is offered of a service, and no more.
 fn hub_has(world: &World, name: &Name, offered: &BTreeMap<tombolo_model::ClusterId, Offered>) -> bool {
     let offers = world.hub_sight.offers.all();
-    let offers =
-        offers.iter().filter(|offer| offer.spec.dialect == name.0 && offer.spec.service == service(&name.1));
+    let offers = offers.iter().filter(|offer| {
+        let concerned = offer.spec.dialect == name.0 && offer.spec.service == service(&name.1);
+        concerned && !offer.name_any().starts_with(FORGED)
+    });
     let found: BTreeMap<String, Value> =
         offers.map(|offer| (offer.spec.cluster.clone(), lean(&offer.spec))).collect();
     let wanted = offered.iter().map(|(cluster, offered)| (cluster.to_string(), lean(&offered.offer.spec)));
     let label = names::offer(name.0, &service(&name.1));
     let slices = world.hub_sight.slices.all();
-    let slices = slices.iter().filter(|slice| slice.labels().get(OFFER_LABEL) == Some(&label));
+    let slices = slices.iter().filter(|slice| {
+        slice.labels().get(OFFER_LABEL) == Some(&label) && !slice.name_any().starts_with(FORGED)
+    });
     let held: BTreeMap<_, _> = slices.map(|slice| (Key::of(&**slice), meaning(slice))).collect();
     let published = offered.values().flat_map(|offered| &offered.slices);
     found == wanted.collect() && held == published.map(|slice| (Key::of(slice), meaning(slice))).collect()
@@ -226,7 +301,7 @@ fn hub_has(world: &World, name: &Name, offered: &BTreeMap<tombolo_model::Cluster
 type Present = BTreeMap<(Name, String), BTreeSet<String>>;
 
 /// The imported addresses in a member.
-fn present(member: &Member) -> Present {
+pub(crate) fn present(member: &Member) -> Present {
     let mut present = Present::new();
     for slice in member.sight.slices.all() {
         if let Some(from) = origin(&slice) {
@@ -254,18 +329,19 @@ fn check(
     for endpoint in &state.settled {
         let concerned = endpoint.consumer == consumer && endpoint.name == name && endpoint.source == source;
         if concerned && !held.contains(&endpoint.address) {
-            broken.push(format!("a settled endpoint blinks: {endpoint:?}"));
+            broken.push((Invariant::Presence, format!("a settled endpoint blinks: {endpoint:?}")));
         }
     }
     for address in &held {
         if !state.published.contains(&(source.clone(), name.1.clone(), address.clone())) {
-            broken.push(format!(
-                "{consumer} has {address} of {name:?} from {source}, which never published it"
-            ));
+            let what =
+                format!("{consumer} has {address} of {name:?} from {source}, which never published it");
+            broken.push((Invariant::Provenance, what));
         }
     }
-    broken.iter().for_each(|text| log.note(text));
-    state.broken.extend(broken);
+    for (invariant, what) in broken {
+        state.report(log, invariant, what);
+    }
 }
 
 async fn read(member: &Member, kind: Foreign, key: &Key) -> Value {

@@ -1,7 +1,7 @@
 //! A hub and its members: API servers, agents, the links between them, and an observer that no fault reaches.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,24 +9,31 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tombolo_agent::{Agent, Config};
-use tombolo_api::tombolo::{OFFER_LABEL, ServiceOffer};
+use tombolo_api::service::IpFamily;
+use tombolo_api::tombolo::{Membership, OFFER_LABEL, ServiceOffer};
 use tombolo_api::{crd, kep, mcs};
-use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
+use tombolo_apiserver::{Backup, Clock, Cluster, Entropy, Options, User};
 use tombolo_runtime::{Cache, Key, follow};
 use tombolo_testkit::Faults;
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 /// Clocks of different machines differ by up to this many seconds.
 const SKEW: i64 = 3600;
+/// The families a cluster may have, and where its Services get their addresses. The first is the hub's.
+const NETWORKS: [(&[IpFamily], &[&str]); 3] = [
+    (&[IpFamily::V4], &["10.96.0.0/16"]),
+    (&[IpFamily::V4, IpFamily::V6], &["10.96.0.0/16", "fd00:96::/112"]),
+    (&[IpFamily::V6], &["fd00:96::/112"]),
+];
 
 /// What a user who sees everything at once sees in a member.
 pub(crate) struct Sight {
@@ -44,17 +51,22 @@ pub(crate) struct HubSight {
     pub(crate) offers: Arc<Cache<ServiceOffer>>,
     pub(crate) slices: Arc<Cache<EndpointSlice>>,
     pub(crate) heartbeats: Arc<Cache<Lease>>,
+    pub(crate) memberships: Arc<Cache<Membership>>,
 }
 
 /// One cluster.
 pub(crate) struct Member {
     pub(crate) config: Config,
+    /// The clock of its API server; the agent's own is in its configuration.
+    pub(crate) server_clock: Clock,
     cluster: Cluster,
     /// Between the agent and the hub.
     pub(crate) hub_link: Faults,
     /// Between the agent and its own API server.
     pub(crate) own_link: Faults,
     agent: Option<JoinHandle<()>>,
+    /// A former leader that does not know yet that it is none any more.
+    former: Option<JoinHandle<()>>,
     pub(crate) sight: Sight,
     /// One of its links is out.
     pub(crate) is_cut: bool,
@@ -68,24 +80,58 @@ pub(crate) struct Member {
 
 /// The supercluster.
 pub(crate) struct World {
-    hub: Cluster,
+    pub(crate) hub: Cluster,
     pub(crate) hub_sight: HubSight,
     pub(crate) members: Vec<Member>,
+    hub_observers: JoinSet<()>,
     _observers: JoinSet<()>,
 }
 
-fn cluster(name: &str, seed: u64, epoch: Timestamp) -> Cluster {
-    let clock = Clock::starting_at(epoch);
-    Cluster::new(Options { clock, entropy: Entropy::seeded(seed), ..Options::named(name) })
+fn options(name: &str, network: usize, entropy: Entropy, clock: Clock) -> Options {
+    let service_cidrs = NETWORKS[network].1.iter().map(|cidr| cidr.parse().unwrap()).collect();
+    Options { clock, entropy, service_cidrs, ..Options::named(name) }
 }
 
-async fn prepare(client: &Client, namespaces: &[String]) {
-    for definition in crd::crds() {
-        let _ = Api::all(client.clone()).create(&PostParams::default(), &definition).await.unwrap();
+fn cluster(name: &str, network: usize, seed: u64, clock: Clock) -> Cluster {
+    let cluster = Cluster::new(options(name, network, Entropy::seeded(seed), clock));
+    cluster.restore(prepared(network));
+    cluster
+}
+
+/// A cluster with our definitions and nothing else. Reading them takes longer than many a run, so it is done once.
+fn prepared(network: usize) -> &'static Backup {
+    static PREPARED: [OnceLock<Backup>; 3] = [const { OnceLock::new() }; 3];
+    PREPARED[network].get_or_init(|| std::thread::spawn(move || prepare(network)).join().unwrap())
+}
+
+/// In a runtime of its own, so that the first run of a process is like all others.
+fn prepare(network: usize) -> Backup {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let clock = Clock::starting_at(EPOCH.parse().unwrap());
+        let cluster = Cluster::new(options("prepared", network, Entropy::seeded(0), clock));
+        for definition in crd::crds() {
+            let _ = Api::all(cluster.client())
+                .create(&PostParams::default(), &loosened(definition))
+                .await
+                .unwrap();
+        }
+        cluster.backup()
+    })
+}
+
+/// The definition of offers as some other version of it might be: one that lets anything pass.
+fn loosened<K: Serialize + DeserializeOwned + ResourceExt>(definition: K) -> K {
+    if !definition.name_any().starts_with("serviceoffers") {
+        return definition;
     }
-    for name in namespaces {
-        make_namespace(client, name).await;
+    let mut value = json!(definition);
+    for version in value["spec"]["versions"].as_array_mut().unwrap() {
+        version["schema"]["openAPIV3Schema"] =
+            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     }
+    serde_json::from_value(value).unwrap()
 }
 
 async fn make_namespace(client: &Client, name: &str) {
@@ -94,27 +140,47 @@ async fn make_namespace(client: &Client, name: &str) {
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
 }
 
-fn watch<K>(tasks: &mut JoinSet<()>, client: &Client, config: watcher::Config) -> Arc<Cache<K>>
+fn watch<K>(tasks: &mut JoinSet<()>, client: &Client) -> Arc<Cache<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let cache = Cache::new();
-    tasks.spawn(follow(cache.clone(), Api::all(client.clone()), config));
+    tasks.spawn(follow(cache.clone(), Api::all(client.clone()), watcher::Config::default()));
     cache
 }
 
 impl Sight {
     fn of(tasks: &mut JoinSet<()>, client: &Client) -> Self {
-        let all = watcher::Config::default;
         Self {
-            services: watch(tasks, client, all()),
-            slices: watch(tasks, client, all()),
-            namespaces: watch(tasks, client, all()),
-            kep_exports: watch(tasks, client, all()),
-            mcs_exports: watch(tasks, client, all()),
-            kep_imports: watch(tasks, client, all()),
-            mcs_imports: watch(tasks, client, all()),
+            services: watch(tasks, client),
+            slices: watch(tasks, client),
+            namespaces: watch(tasks, client),
+            kep_exports: watch(tasks, client),
+            mcs_exports: watch(tasks, client),
+            kep_imports: watch(tasks, client),
+            mcs_imports: watch(tasks, client),
         }
+    }
+}
+
+impl HubSight {
+    fn new() -> Self {
+        Self {
+            offers: Cache::new(),
+            slices: Cache::new(),
+            heartbeats: Cache::new(),
+            memberships: Cache::new(),
+        }
+    }
+
+    fn follow(&self, client: &Client) -> JoinSet<()> {
+        let (mut tasks, all) = (JoinSet::new(), watcher::Config::default);
+        tasks.spawn(follow(self.offers.clone(), Api::all(client.clone()), all()));
+        tasks.spawn(follow(self.slices.clone(), Api::all(client.clone()), all().labels(OFFER_LABEL)));
+        let beats = all().fields("metadata.name=heartbeat");
+        tasks.spawn(follow(self.heartbeats.clone(), Api::all(client.clone()), beats));
+        tasks.spawn(follow(self.memberships.clone(), Api::all(client.clone()), all()));
+        tasks
     }
 }
 
@@ -122,25 +188,19 @@ impl World {
     /// `size` members `a`, `b`, …, each with the namespace `demo`, no agent running yet.
     pub(crate) async fn new(size: usize, dice: &mut fastrand::Rng) -> Self {
         let mut observers = JoinSet::new();
-        let hub = cluster("hub", dice.u64(..), EPOCH.parse().unwrap());
+        let hub = cluster("hub", 0, dice.u64(..), Clock::starting_at(EPOCH.parse().unwrap()));
         let names: Vec<String> =
             (0..size).map(|place| char::from(b'a' + u8::try_from(place).unwrap()).to_string()).collect();
-        prepare(&hub.client(), &names.iter().map(|name| format!("tombolo-{name}")).collect::<Vec<_>>()).await;
-        let client = hub.client();
-        let hub_sight = HubSight {
-            offers: watch(&mut observers, &client, watcher::Config::default()),
-            slices: watch(&mut observers, &client, watcher::Config::default().labels(OFFER_LABEL)),
-            heartbeats: watch(
-                &mut observers,
-                &client,
-                watcher::Config::default().fields("metadata.name=heartbeat"),
-            ),
-        };
+        for name in &names {
+            make_namespace(&hub.client(), &format!("tombolo-{name}")).await;
+        }
+        let hub_sight = HubSight::new();
+        let hub_observers = hub_sight.follow(&hub.client());
         let mut members = Vec::new();
         for (place, name) in names.iter().enumerate() {
             members.push(Member::new(name, place, dice, &mut observers).await);
         }
-        Self { hub, hub_sight, members, _observers: observers }
+        Self { hub, hub_sight, members, hub_observers, _observers: observers }
     }
 
     /// Starts the agent of a member, unless it runs.
@@ -155,34 +215,64 @@ impl World {
         member.agent = Some(tokio::spawn(agent.run(std::future::pending())));
     }
 
-    /// Kills the agent of a member without a word.
+    /// Kills the agents of a member without a word.
     pub(crate) fn kill(&mut self, place: usize) {
         if let Some(agent) = self.members[place].agent.take() {
             agent.abort();
         }
+        self.retire(place);
+    }
+
+    /// Another process takes over while the former leader still works.
+    pub(crate) fn take_over(&mut self, place: usize) {
+        self.retire(place);
+        self.members[place].former = self.members[place].agent.take();
+        self.start(place);
+    }
+
+    /// The former leader stops.
+    pub(crate) fn retire(&mut self, place: usize) {
+        if let Some(agent) = self.members[place].former.take() {
+            agent.abort();
+        }
+    }
+
+    /// The hub goes back to a backup. The observer is told, as an operator would tell everybody.
+    pub(crate) fn restore_hub(&mut self, backup: &Backup) {
+        self.hub.restore(backup);
+        self.hub_observers = self.hub_sight.follow(&self.hub.client());
     }
 }
 
 impl Member {
     async fn new(name: &str, place: usize, dice: &mut fastrand::Rng, observers: &mut JoinSet<()>) -> Self {
         let epoch: Timestamp = EPOCH.parse().unwrap();
-        let mut skewed = || epoch + Duration::from_secs(u64::try_from(dice.i64(0..SKEW)).unwrap());
-        let (there, here) = (skewed(), skewed());
-        let cluster = cluster(name, dice.u64(..), there);
-        prepare(&cluster.client(), &["demo".to_owned()]).await;
+        let mut skewed = || {
+            let skew = u64::try_from(dice.i64(0..SKEW)).unwrap();
+            Clock::starting_at(epoch + Duration::from_secs(skew))
+        };
+        let (server_clock, clock) = (skewed(), skewed());
+        // Most clusters have IPv4 only.
+        let network = [0, 0, 1, 2][dice.usize(0..4)];
+        let cluster = cluster(name, network, dice.u64(..), server_clock.clone());
+        make_namespace(&cluster.client(), "demo").await;
+        let families = NETWORKS[network].0;
         let config = Config {
-            pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
-            clock: Clock::starting_at(here),
+            pod_cidrs: families.iter().map(|family| pod_cidr(place, *family)).collect(),
+            ip_families: families.to_vec(),
+            clock,
             ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
         };
         let sight = Sight::of(observers, &cluster.client());
         let (hub_link, own_link) = (Faults::seeded(dice.u64(..)), Faults::seeded(dice.u64(..)));
         Self {
             config,
+            server_clock,
             cluster,
             hub_link,
             own_link,
             agent: None,
+            former: None,
             sight,
             is_cut: false,
             is_spoiled: false,
@@ -199,7 +289,11 @@ impl Member {
         self.agent.is_some()
     }
 
-    fn api<K>(&self, namespace: &str) -> Api<K>
+    pub(crate) fn has_two_leaders(&self) -> bool {
+        self.former.is_some()
+    }
+
+    pub(crate) fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
@@ -217,6 +311,16 @@ impl Member {
     {
         let params = PatchParams::apply("user").force();
         self.api::<K>(&key.namespace).patch(&key.name, &params, &Patch::Apply(value)).await.unwrap();
+    }
+
+    /// Changes an object if it is there.
+    pub(crate) async fn edit<K>(&self, key: &Key, patch: &Value)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let api = self.api::<K>(&key.namespace);
+        let edited = api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        assert!(edited.is_ok() || edited.as_ref().is_err_and(tombolo_runtime::is_not_found), "{edited:?}");
     }
 
     /// Deletes an object if it is there.
@@ -238,12 +342,74 @@ impl Member {
     {
         json!(self.api::<K>(&key.namespace).get_opt(&key.name).await.unwrap())
     }
+}
 
+/// Where a member's pods have their addresses.
+fn pod_cidr(place: usize, family: IpFamily) -> String {
+    match family {
+        IpFamily::V4 => format!("10.{}.0.0/16", place + 1),
+        IpFamily::V6 => format!("fd00:{}::/32", place + 1),
+    }
+}
+
+/// Namespaces, and what kube-controller-manager does for one that is deleted.
+impl Member {
     pub(crate) async fn make_namespace(&self, name: &str) {
         make_namespace(&self.cluster.client(), name).await;
     }
 
+    /// Whether there is a namespace that is not on its way out.
     pub(crate) fn has_namespace(&self, name: &str) -> bool {
-        self.sight.namespaces.get(&Key::new("", name)).is_some()
+        let found = self.sight.namespaces.get(&Key::new("", name));
+        found.is_some_and(|found| found.metadata.deletion_timestamp.is_none())
+    }
+
+    pub(crate) fn is_namespace_free(&self, name: &str) -> bool {
+        self.sight.namespaces.get(&Key::new("", name)).is_none()
+    }
+
+    pub(crate) async fn delete_namespace(&self, name: &str) {
+        let api: Api<Namespace> = Api::all(self.cluster.client());
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Empties namespaces that are on their way out, and lets them go once nothing is left.
+    pub(crate) async fn sweep(&self) {
+        for namespace in self.sight.namespaces.all() {
+            if namespace.metadata.deletion_timestamp.is_none() {
+                continue;
+            }
+            let name = namespace.name_any();
+            let left = self.empty::<Service>(&name).await
+                + self.empty::<EndpointSlice>(&name).await
+                + self.empty::<kep::ServiceExport>(&name).await
+                + self.empty::<mcs::ServiceExport>(&name).await
+                + self.empty::<kep::ImportedService>(&name).await
+                + self.empty::<mcs::ServiceImport>(&name).await;
+            if left == 0 {
+                self.finalize(&namespace).await;
+            }
+        }
+    }
+
+    /// Deletes everything of a kind and returns how much still waits for somebody.
+    async fn empty<K>(&self, namespace: &str) -> usize
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let api = self.api::<K>(namespace);
+        for object in api.list(&ListParams::default()).await.unwrap() {
+            self.delete::<K>(&Key::of(&object)).await;
+        }
+        api.list(&ListParams::default()).await.unwrap().items.len()
+    }
+
+    async fn finalize(&self, namespace: &Namespace) {
+        let mut value = json!(namespace);
+        value["spec"] = json!({"finalizers": []});
+        value["metadata"]["managedFields"].take();
+        let request = http::Request::put(format!("/api/v1/namespaces/{}/finalize", namespace.name_any()));
+        let request = request.header("content-type", "application/json").body(value.to_string().into_bytes());
+        let _: Value = self.cluster.client().request(request.unwrap()).await.unwrap();
     }
 }

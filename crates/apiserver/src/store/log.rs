@@ -117,10 +117,11 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Waits until there may be something newer; false when the store is gone.
+    /// Waits until there may be something newer; false when the store, or this part of its history, is gone.
     pub(crate) async fn news(&mut self) -> bool {
         let seen = self.seen;
-        self.bell.wait_for(|latest| *latest > seen).await.is_ok()
+        // A bell that nobody can ring any more may still show news that never arrived.
+        self.bell.has_changed().is_ok() && self.bell.wait_for(|latest| *latest > seen).await.is_ok()
     }
 }
 

@@ -53,10 +53,12 @@ impl Key {
     }
 }
 
+type Objects = BTreeMap<Key, Arc<Stored>>;
+
 /// The objects of one resource and what happened to them lately.
 #[derive(Debug, Default)]
 struct Collection {
-    objects: BTreeMap<Key, Arc<Stored>>,
+    objects: Objects,
     log: Log,
 }
 
@@ -127,9 +129,34 @@ impl<A> Store<A> {
         self.state().collections.get(collection).map_or(0, |found| found.log.floor())
     }
 
+    /// Everything as it is now; the objects are shared, not copied.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let state = self.state();
+        let objects =
+            state.collections.iter().map(|(name, found)| (name.clone(), found.objects.clone())).collect();
+        Snapshot { revision: state.revision, collections: objects }
+    }
+
     /// Waits until nobody else writes.
     pub(crate) fn write(&self) -> Writer<'_, A> {
         Writer { store: self, extra: self.writer.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+/// All objects at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    revision: u64,
+    collections: BTreeMap<Arc<str>, Objects>,
+}
+
+impl Snapshot {
+    fn state(&self) -> State {
+        let floor = self.revision;
+        let collections = self.collections.iter().map(|(name, objects)| {
+            (name.clone(), Collection { objects: objects.clone(), log: Log::starting(floor) })
+        });
+        State { revision: floor, origin: floor, collections: collections.collect() }
     }
 }
 
@@ -165,6 +192,11 @@ pub(crate) struct Writer<'a, A> {
 impl<A> Writer<'_, A> {
     pub(crate) fn get(&self, collection: &str, key: &Key) -> Option<Arc<Stored>> {
         self.store.get(collection, key)
+    }
+
+    /// Holds what `snapshot` holds and nothing else. What happened before it is forgotten, so every watch ends.
+    pub(crate) fn restore(&mut self, snapshot: &Snapshot) {
+        *self.store.state.write().unwrap_or_else(PoisonError::into_inner) = snapshot.state();
     }
 
     /// Stores a new or changed object under the next revision.
@@ -242,6 +274,25 @@ mod tests {
         };
         assert_eq!(names(Some("a")), ["y", "z"]);
         assert_eq!(names(None), ["y", "z", "w", "x"]);
+    }
+
+    #[tokio::test]
+    async fn a_restored_store_holds_what_it_held_counts_from_there_and_ends_watches() {
+        let store = store();
+        let things: Arc<str> = "things".into();
+        store.write().put(&things, Key::new("a", "x"), named("a", "x"));
+        let snapshot = store.snapshot();
+        store.write().put(&things, Key::new("a", "y"), named("a", "y"));
+        let cursors = [101, 102].map(|seen| store.watch(&things, seen));
+        store.write().restore(&snapshot);
+        for mut cursor in cursors {
+            assert!(!cursor.news().await, "the watch ends, whether or not it had seen everything");
+        }
+        assert_eq!((store.revision(), store.len("things")), (101, 1));
+        assert!(store.changes("things", 100).is_none(), "the past is forgotten");
+        store.write().put(&things, Key::new("a", "z"), named("a", "z"));
+        assert_eq!(store.revision(), 102);
+        assert_eq!(snapshot.collections["things"].len(), 1, "a snapshot does not change");
     }
 
     #[test]

@@ -105,6 +105,11 @@ impl Pages {
         }
     }
 
+    /// Forgets all unfinished lists: the revisions they name mean something else from now on.
+    pub(crate) fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// The objects of a list taken at `revision`, if it is still remembered.
     pub(crate) fn recall(&self, now: Timestamp, revision: u64, query: &str) -> Option<Arc<Vec<Arc<Stored>>>> {
         let lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,8 +17,7 @@ const OBSERVERS: usize = 3;
 /// Every change puts an address of its own into a slice, so that it can be told from the others wherever it shows up.
 const MARK: &str = "\"100.64.";
 const IMPORTED: &str = "/apis/discovery.k8s.io/v1/endpointslices?watch=true&labelSelector=multicluster.kubernetes.io%2Fsource-cluster";
-const OFFERED: &str =
-    "/apis/discovery.k8s.io/v1/endpointslices?watch=true&labelSelector=%21multicluster.kubernetes.io%2Fsource-cluster";
+const OFFERED: &str = "/apis/discovery.k8s.io/v1/endpointslices?watch=true&labelSelector=%21multicluster.kubernetes.io%2Fsource-cluster";
 
 pub(super) struct Loaded {
     /// From the change to the imported slice, in each observed member.
