@@ -83,6 +83,7 @@ impl Agent {
         let kep = Arc::new(EditionViews::<Kep>::new());
         let mcs = Arc::new(EditionViews::<Mcs>::new());
         let _telling = metrics.tell(&shared, &kep, &mcs);
+        let _listening = Listening { shared: shared.clone(), kep: kep.clone(), mcs: mcs.clone() };
         let exports = (
             metrics.count_errors(exports::Exports::new(&shared, &kep)),
             metrics.count_errors(exports::Exports::new(&shared, &mcs)),
@@ -127,5 +128,20 @@ impl Agent {
         };
         tasks.shutdown().await;
         again
+    }
+}
+
+/// Ends the listening when it is dropped: listeners hold what holds the caches, so nobody else would free any of them.
+struct Listening {
+    shared: Arc<Shared>,
+    kep: Arc<EditionViews<Kep>>,
+    mcs: Arc<EditionViews<Mcs>>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.shared.stop_telling();
+        self.kep.stop_telling();
+        self.mcs.stop_telling();
     }
 }

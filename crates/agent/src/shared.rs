@@ -101,6 +101,18 @@ impl Shared {
         tasks.spawn(follow(self.source_leases.clone(), leases, all().labels(SOURCE_CLUSTER_LABEL)));
     }
 
+    /// Lets go of everybody who listens.
+    pub(crate) fn stop_telling(&self) {
+        self.services.stop_telling();
+        self.slices.stop_telling();
+        self.namespaces.stop_telling();
+        self.offers.stop_telling();
+        self.hub_slices.stop_telling();
+        self.memberships.stop_telling();
+        self.heartbeats.stop_telling();
+        self.source_leases.stop_telling();
+    }
+
     /// Waits until everything has been listed once on both sides: nothing is done on half a picture.
     pub(crate) async fn synced(&self) {
         self.member_synced().await;
@@ -258,6 +270,11 @@ impl<E: Edition> EditionViews<E> {
         let all = watcher::Config::default;
         tasks.spawn(follow(self.exports.clone(), Api::all(shared.member.clone()), all()));
         tasks.spawn(follow(self.imports.clone(), Api::all(shared.member.clone()), all()));
+    }
+
+    pub(crate) fn stop_telling(&self) {
+        self.exports.stop_telling();
+        self.imports.stop_telling();
     }
 
     pub(crate) async fn synced(&self) {

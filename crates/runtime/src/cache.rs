@@ -109,6 +109,11 @@ impl<K: ResourceExt> Cache<K> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
 
+    /// Lets go of all listeners.
+    pub fn stop_telling(&self) {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Waits until everything has been listed once.
     pub async fn synced(&self) {
         // The sender lives in `self`, so waiting cannot fail.
