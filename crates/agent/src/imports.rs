@@ -14,6 +14,7 @@ use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{OFFER_LABEL, ServiceOffer, ServiceRef};
 use tombolo_model::address::{DropCount, Dropped};
 use tombolo_model::conditions::ImportState;
+use tombolo_model::import::must_be_replaced;
 use tombolo_model::slices::{self, Consumption};
 use tombolo_model::{ClusterId, Import, happening, merge, names, origin};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue};
@@ -153,9 +154,8 @@ impl<E: Edition> Imports<E> {
         }
         let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
         let current = find(&api, self.views.imports.get(item), &item.name).await?;
-        if current.as_ref().is_some_and(|current| !is_ours(&**current)) {
-            tracing::warn!(import = %item, "an import of this name is not ours and left alone");
-            return Ok(Next::Rest);
+        if let Some(taken) = current.as_deref().filter(|import| !is_ours(*import)) {
+            return Err(name_taken(taken));
         }
         let (vips, state) = self.put_derived_service(import).await?;
         let object = self.put_import(item, import, current, &vips).await?;
@@ -195,9 +195,12 @@ impl<E: Edition> Imports<E> {
                 return Ok((Vec::new(), ImportState::NotDerived(why)));
             }
         };
-        let current = find(&api, cached, &key.name).await?;
+        let mut current = find(&api, cached, &key.name).await?;
         if let Some(taken) = current.as_deref().filter(|service| !is_ours(*service)) {
             return Err(name_taken(taken));
+        }
+        if let Some(stale) = current.take_if(|held| must_be_replaced(held, &desired)) {
+            delete(&api, &*stale).await?;
         }
         let written = put(&api, current.as_deref(), &desired, Extent::Part).await?;
         let held = written.as_ref().or(current.as_deref());

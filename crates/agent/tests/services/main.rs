@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
 mod events;
+mod families;
 mod fleet;
 mod leases;
 mod lifecycle;
 mod metrics;
+mod ownership;
 mod verdicts;
