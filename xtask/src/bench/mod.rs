@@ -2,6 +2,7 @@
 
 mod apiserver;
 mod client;
+mod dns;
 mod process;
 mod sample;
 
@@ -13,11 +14,14 @@ use crate::Outcome;
 pub(crate) enum Command {
     /// The embedded API server, or with --kubeconfig any other, over TLS on loopback
     Apiserver(apiserver::Args),
+    /// DNS, with NSD and Knot in the same run
+    Dns(dns::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     match command {
         Command::Apiserver(args) => runtime.block_on(apiserver::run(&args)),
+        Command::Dns(args) => dns::run(&args),
     }
 }

@@ -61,8 +61,7 @@ impl Fuzz {
         let message = Message::from_octets(reply).expect("a reply has a header");
         assert!(message.header().qr());
         let (_, answer, authority, additional) = message.sections().expect("sections");
-        let records = answer.chain(authority).chain(additional);
-        assert!(records.map(|record| record.expect("a record")).count() < 10_000);
+        assert!(answer.chain(authority).chain(additional).all(|record| record.is_ok()));
     }
 
     fn over_udp(&mut self) {

@@ -276,3 +276,36 @@ async fn queries_on_one_connection_may_follow_each_other_in_pieces() {
     });
     asking.await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement: cargo test -p tombolo-dns --test scenarios -- --ignored --nocapture how_soon"]
+#[allow(clippy::print_stdout, reason = "the figures are for the person who asked")]
+async fn how_soon_a_change_is_answered() {
+    let world = World::new().await;
+    let api = imports(&world.cluster.client());
+    let (message, mut delays) = (wire::query("web.shop.svc.clusterset.local", "A"), Vec::new());
+    let (mut scratch, mut out) = (tombolo_dns::Scratch::new(1), vec![0; 1232]);
+    for turn in 0..500_u16 {
+        let ip = format!("10.96.{}.{}", turn / 250 + 100, turn % 250);
+        let expected = format!("web.shop.svc.clusterset.local. 5 A {ip}");
+        let change = json!({"spec": {"ips": [ip]}});
+        api.patch("web", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+        let begin = std::time::Instant::now();
+        loop {
+            let from = IpAddr::from([127, 0, 0, 1]);
+            let verdict =
+                world.answerer.answer(&mut scratch, &message, from, tombolo_dns::Transport::Udp, &mut out);
+            let tombolo_dns::Verdict::Reply(facts) = verdict else { panic!("{verdict:?}") };
+            if wire::outcome(&out[..facts.size]).answer.contains(&expected) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+        delays.push(begin.elapsed());
+    }
+    delays.sort_unstable();
+    println!(
+        "from the API server's answer to a write until DNS answers by it: p50 {:?}, p99 {:?}",
+        delays[250], delays[495]
+    );
+}
