@@ -1,7 +1,10 @@
 //! `tombolo`: one binary, one subcommand per part.
 
+mod admin;
 mod agent;
 mod apiserver;
+mod connect;
+mod dns;
 mod failure;
 mod interrupt;
 mod span;
@@ -27,6 +30,8 @@ enum Command {
     Apiserver(apiserver::Arguments),
     /// Run the agent of a member cluster: offer what it exports, import what others offer.
     Agent(Box<agent::Arguments>),
+    /// Answer DNS for supercluster.local and clusterset.local, or say why an answer is what it is.
+    Dns(Box<dns::Arguments>),
 }
 
 #[tokio::main]
@@ -36,6 +41,7 @@ async fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Apiserver(command) => apiserver::run(command).await,
         Command::Agent(command) => agent::run(*command).await,
+        Command::Dns(command) => dns::run(*command).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,7 +55,8 @@ fn start_logging(verbose: bool, command: &Command) {
     let quiet = match command {
         _ if verbose => "debug",
         Command::Apiserver(_) => "warn",
-        Command::Agent(_) => "info",
+        Command::Dns(command) if command.is_question() => "warn",
+        Command::Agent(_) | Command::Dns(_) => "info",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

@@ -2,6 +2,7 @@
 
 mod apiserver;
 mod client;
+mod dns;
 mod process;
 mod propagation;
 mod sample;
@@ -16,6 +17,8 @@ pub(crate) enum Command {
     Apiserver(apiserver::Args),
     /// From a change of endpoints in one member to the imported slice in another
     Propagation(propagation::Args),
+    /// DNS, with NSD and Knot in the same run
+    Dns(dns::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
@@ -23,5 +26,6 @@ pub(crate) fn run(command: Command) -> Outcome {
     match command {
         Command::Apiserver(args) => runtime.block_on(apiserver::run(&args)),
         Command::Propagation(args) => runtime.block_on(propagation::run(&args)),
+        Command::Dns(args) => dns::run(&args),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::find;
+use super::{find, is_root};
 use crate::root;
 
 type Failure = Box<dyn std::error::Error>;
@@ -77,9 +77,4 @@ fn install() -> bool {
             status.is_ok_and(|status| status.success())
         },
     )
-}
-
-fn is_root() -> bool {
-    let output = Command::new("id").arg("-u").output();
-    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
