@@ -87,6 +87,15 @@ pub const STOCK_SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
 /// stock controller, read to measure how long a change travels).
 pub const LAST_CHANGE_TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
+/// Label of a node: its name for topology, as a rule its own (well-known label of Kubernetes).
+pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
+
+/// Label of a node: the zone it is in (well-known label of Kubernetes).
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
+/// Label of a node: the region it is in (well-known label of Kubernetes).
+pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
+
 /// `clusterIP` of a Service that has none (core/v1 `ClusterIPNone`).
 pub const HEADLESS: &str = "None";
 

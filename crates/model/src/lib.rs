@@ -25,6 +25,8 @@ pub mod names;
 pub mod offer;
 pub mod origin;
 mod policy;
+mod prefer;
+pub mod routing;
 pub mod slices;
 mod syntax;
 #[cfg(test)]

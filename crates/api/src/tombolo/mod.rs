@@ -59,6 +59,10 @@ pub const AUTO_EXPORT_LABEL: &str = "tombolo.dev/auto-export";
 /// first edition, user story Single Service Deployed to Multiple Clusters).
 pub const PREFER_ANNOTATION: &str = "tombolo.dev/prefer";
 
+/// Annotation of an imported slice: the region that its source cluster declares (KEP-1645 first edition, TopologyKeys: a
+/// proxy compares it with its own).
+pub const REGION_ANNOTATION: &str = "tombolo.dev/region";
+
 /// Annotation of a MultiClusterService: with fewer ready local endpoints than this, `LocalFirst` adds remote ones
 /// (specs/003, Proposal, LocalFirst).
 pub const LOCAL_FIRST_MIN_READY_ANNOTATION: &str = "tombolo.dev/local-first-min-ready";

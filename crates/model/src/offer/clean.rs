@@ -18,9 +18,9 @@ const MAX_PORTS: usize = 1000;
 const MAX_TOPOLOGY_KEYS: usize = 16;
 const MAX_LABELS: usize = 256;
 /// What the API server takes as `timeoutSeconds`.
-const AFFINITY_SECONDS: std::ops::RangeInclusive<i32> = 1..=86400;
+pub(crate) const AFFINITY_SECONDS: std::ops::RangeInclusive<i32> = 1..=86400;
 /// A topology key that every node matches; it ends the list (core/v1 `TopologyKeyAny`).
-const ANY_TOPOLOGY: &str = "*";
+pub(crate) const ANY_TOPOLOGY: &str = "*";
 
 /// The offer without what makes no sense, and what that was.
 pub fn clean(mut offer: ServiceOfferSpec) -> (ServiceOfferSpec, Vec<Complaint>) {

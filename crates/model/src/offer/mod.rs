@@ -23,8 +23,10 @@ use tombolo_api::{kep, mcs};
 
 use crate::cluster::ClusterId;
 use crate::complaint::Complaint;
+use crate::prefer;
 
 pub use clean::clean;
+pub(crate) use clean::{AFFINITY_SECONDS, ANY_TOPOLOGY};
 
 /// An export, whatever its edition.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,7 +106,9 @@ pub fn offer(
     let spec = service.spec.as_ref().unwrap_or(&empty);
     refuse_type(service, spec)?;
     let mut complaints = Vec::new();
-    let annotation = |key| reading::list(service.metadata.annotations.as_ref(), key);
+    let annotations = service.metadata.annotations.as_ref();
+    let prefer = annotations.and_then(|annotations| annotations.get(PREFER_ANNOTATION));
+    let prefer = prefer.map_or(Ok(Vec::new()), |text| prefer::read(text));
     let offer = ServiceOfferSpec {
         dialect: export.dialect,
         cluster: cluster.to_string(),
@@ -116,7 +120,7 @@ pub fn offer(
         session_affinity: reading::word("spec.sessionAffinity", &spec.session_affinity, &mut complaints)
             .unwrap_or_default(),
         session_affinity_config: spec.session_affinity_config.clone(),
-        topology_keys: topology_keys.unwrap_or_else(|| annotation(TOPOLOGY_KEYS_ANNOTATION)),
+        topology_keys: topology_keys.unwrap_or_else(|| reading::list(annotations, TOPOLOGY_KEYS_ANNOTATION)),
         publish_not_ready_addresses: spec.publish_not_ready_addresses.unwrap_or(false),
         internal_traffic_policy: reading::word(
             "spec.internalTrafficPolicy",
@@ -124,7 +128,10 @@ pub fn offer(
             &mut complaints,
         ),
         traffic_distribution: spec.traffic_distribution.clone(),
-        prefer: reading::words(PREFER_ANNOTATION, &annotation(PREFER_ANNOTATION), &mut complaints),
+        prefer: prefer.unwrap_or_else(|wrong| {
+            complaints.push(wrong);
+            Vec::new()
+        }),
         exported_labels: export.labels.clone(),
         exported_annotations: export.annotations.clone(),
     };

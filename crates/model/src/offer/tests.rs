@@ -180,7 +180,7 @@ fn what_makes_no_sense_is_left_out_and_complained_about() {
         assert!(complaints.iter().any(|said| said.contains(expected)), "{expected}: {complaints:?}");
     }
     let prefer = offered(json!({}), json!({ "tombolo.dev/prefer": "zone,planet,zone" }));
-    assert_eq!(prefer.spec.prefer, [Tier::Zone]);
+    assert_eq!(prefer.spec.prefer, []);
     assert!(prefer.complaints.iter().any(|said| said.to_string().contains("unknown Tier \"planet\"")));
     let keys = offered(json!({}), json!({ "tombolo.dev/topology-keys": "a,-,*,b" }));
     assert_eq!(keys.spec.topology_keys, ["a", "*"]);
