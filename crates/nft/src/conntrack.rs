@@ -133,12 +133,22 @@ impl Entry {
 }
 
 impl Socket {
-    /// Forgets the connections of a flow. Where the kernel cannot select them it tells all, and each is deleted.
-    pub fn forget(&mut self, flow: &Flow) -> io::Result<()> {
-        match self.forget_filtered(flow) {
-            Err(error) if is_unknown(&error) => self.forget_each(flow).map(|_| ()),
-            outcome => outcome,
+    /// Forgets the connections of some flows. Where the kernel cannot select them it tells all, and each is deleted.
+    pub fn forget(&mut self, flows: &[Flow]) -> io::Result<()> {
+        // Kernels up to 6.18 at least compare IPv6 addresses of a filter the wrong way round: they would delete the
+        // connections of everybody else.
+        let (selected, listed): (Vec<Flow>, Vec<Flow>) =
+            flows.iter().partition(|flow| flow.family() == Family::Ip);
+        self.forget_listed(Family::Ip6, &listed)?;
+        for (place, flow) in selected.iter().enumerate() {
+            match self.forget_filtered(flow) {
+                Err(error) if is_unknown(&error) => {
+                    return self.forget_listed(Family::Ip, &selected[place..]);
+                }
+                outcome => outcome?,
+            }
         }
+        Ok(())
     }
 
     /// One request (Linux 5.8; deleting by a filter of tuples later).
@@ -158,12 +168,10 @@ impl Socket {
         self.request(&bytes)
     }
 
-    /// Returns how many there were.
-    fn forget_each(&mut self, flow: &Flow) -> io::Result<usize> {
-        let entries = self.entries(flow)?;
-        for entry in &entries {
+    fn forget_listed(&mut self, family: Family, flows: &[Flow]) -> io::Result<()> {
+        for entry in self.entries(family, flows)? {
             let mut bytes = Vec::new();
-            message::write(&mut bytes, head(DELETE, ACK, flow.family()), |out| {
+            message::write(&mut bytes, head(DELETE, ACK, family), |out| {
                 entry.original.write(out, ORIGINAL);
                 entry.id.into_iter().for_each(|id| out.u32(12, id));
             });
@@ -172,22 +180,24 @@ impl Socket {
                 outcome => outcome?,
             }
         }
-        Ok(entries.len())
+        Ok(())
     }
 
     /// How many connections of a flow the kernel knows.
     pub fn count_connections(&mut self, flow: &Flow) -> io::Result<usize> {
-        Ok(self.entries(flow)?.len())
+        Ok(self.entries(flow.family(), std::slice::from_ref(flow))?.len())
     }
 
-    fn entries(&mut self, flow: &Flow) -> io::Result<Vec<Entry>> {
+    fn entries(&mut self, family: Family, flows: &[Flow]) -> io::Result<Vec<Entry>> {
+        if flows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted = |entry: &Entry| flows.iter().any(|flow| flow.matches(entry));
         self.dump(
             (Subsystem::Conntrack, GET),
-            flow.family() as u8,
+            family as u8,
             |_| (),
-            |message, found| {
-                found.extend(Some(Entry::read(message)).filter(|entry| flow.matches(entry)));
-            },
+            |message, found| found.extend(Some(Entry::read(message)).filter(wanted)),
         )
     }
 }

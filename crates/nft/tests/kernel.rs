@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
 use tombolo_nft::{
@@ -262,31 +262,42 @@ fn expressions(batch: &mut Batch, family: Family) {
 fn connections_of_a_flow_are_forgotten_and_others_stay() {
     isolated(|| {
         run("ip", &["link", "set", "lo", "up"]);
-        // Tracking begins with the first rule that asks for it.
-        let mut batch = Batch::new();
-        batch.add_table(&table(), None);
-        let hook = Hook { kind: ChainKind::Nat, place: Place::Output, priority: -100 };
-        batch.add_chain(&table(), "out", Some(hook));
-        let asks = vec![Expression::Ct { key: CtKey::State, original: false, to: R(0) }];
-        batch.add_rule(&table(), "out", &Rule::new(asks));
         let mut socket = Socket::open().unwrap();
-        socket.commit(&batch).unwrap();
-        let flow = |port| {
-            let address = std::net::IpAddr::from([127, 0, 0, 1]);
-            Flow { protocol: 17, address: Some(address), port, server: (address, port) }
-        };
-        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let servers: Vec<UdpSocket> = (0..2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<u16> = servers.iter().map(|server| server.local_addr().unwrap().port()).collect();
-        for port in &ports {
-            client.send_to(b"?", ("127.0.0.1", *port)).unwrap();
+        track(&mut socket);
+        for address in ["127.0.0.1", "::1"] {
+            let address: IpAddr = address.parse().unwrap();
+            let flow = |port| Flow { protocol: 17, address: Some(address), port, server: (address, port) };
+            let client = UdpSocket::bind((address, 0)).unwrap();
+            let servers: Vec<UdpSocket> = (0..2).map(|_| UdpSocket::bind((address, 0)).unwrap()).collect();
+            let ports: Vec<u16> = servers.iter().map(|server| server.local_addr().unwrap().port()).collect();
+            for port in &ports {
+                client.send_to(b"?", (address, *port)).unwrap();
+            }
+            assert_eq!(socket.count_connections(&flow(ports[0])).unwrap(), 1);
+            socket.forget(&[flow(ports[0])]).unwrap();
+            assert_eq!(socket.count_connections(&flow(ports[0])).unwrap(), 0);
+            assert_eq!(socket.count_connections(&flow(ports[1])).unwrap(), 1);
+            let other = IpAddr::from([10, 0, 0, 1]);
+            let elsewhere = Flow { server: (other, ports[1]), address: Some(other), ..flow(ports[1]) };
+            socket.forget(&[elsewhere]).unwrap();
+            assert_eq!(socket.count_connections(&flow(ports[1])).unwrap(), 1);
+            let anywhere = Flow { address: None, ..flow(ports[1]) };
+            socket.forget(&[anywhere]).unwrap();
+            assert_eq!(socket.count_connections(&anywhere).unwrap(), 0);
         }
-        assert_eq!(socket.count_connections(&flow(ports[0])).unwrap(), 1);
-        socket.forget(&flow(ports[0])).unwrap();
-        assert_eq!(socket.count_connections(&flow(ports[0])).unwrap(), 0);
-        assert_eq!(socket.count_connections(&flow(ports[1])).unwrap(), 1);
-        let anywhere = Flow { address: None, ..flow(ports[1]) };
-        socket.forget(&anywhere).unwrap();
-        assert_eq!(socket.count_connections(&anywhere).unwrap(), 0);
     });
+}
+
+/// Tracking begins with the first rule that asks for it.
+fn track(socket: &mut Socket) {
+    let mut batch = Batch::new();
+    for family in [Family::Ip, Family::Ip6] {
+        let table = Table::new(family, "t");
+        batch.add_table(&table, None);
+        let hook = Hook { kind: ChainKind::Nat, place: Place::Output, priority: -100 };
+        batch.add_chain(&table, "out", Some(hook));
+        let asks = vec![Expression::Ct { key: CtKey::State, original: false, to: R(0) }];
+        batch.add_rule(&table, "out", &Rule::new(asks));
+    }
+    socket.commit(&batch).unwrap();
 }

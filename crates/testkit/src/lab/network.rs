@@ -122,6 +122,19 @@ fn node(number: u8, pods: u8) -> Node {
     Node { place, pods }
 }
 
+/// Of every namespace, before it has any wire. Nobody else has these addresses: asking around for a second would lose the
+/// first packets. Addresses of Services look misrouted to a node, but nobody should be redirected.
+const SETTINGS: [(&str, &str); 8] = [
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    ("net.ipv4.conf.all.send_redirects", "0"),
+    ("net.ipv4.conf.default.send_redirects", "0"),
+    ("net.ipv6.conf.default.accept_redirects", "0"),
+    ("net.ipv6.conf.all.accept_dad", "0"),
+    ("net.ipv6.conf.default.accept_dad", "0"),
+    ("net.ipv6.conf.default.dad_transmits", "0"),
+];
+
 /// Writes a setting of a namespace's network.
 fn set(namespace: &Namespace, setting: &str, value: &str) {
     let path = PathBuf::from("/proc/sys").join(setting.replace('.', "/"));
@@ -132,8 +145,9 @@ fn make(name: &str, v4: IpAddr, v6: IpAddr) -> Namespace {
     run("ip", &["netns", "add", name]);
     let namespace = Namespace { name: name.to_owned(), v4, v6 };
     namespace.run("ip link set lo up");
-    set(&namespace, "net.ipv4.conf.all.rp_filter", "0");
-    set(&namespace, "net.ipv4.conf.default.rp_filter", "0");
+    for (setting, value) in SETTINGS {
+        set(&namespace, setting, value);
+    }
     namespace
 }
 
