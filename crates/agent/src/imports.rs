@@ -240,11 +240,13 @@ impl<E: Edition> Imports<E> {
         let mut wanted: BTreeMap<String, EndpointSlice> = BTreeMap::new();
         for part in import.clusters.iter().filter(|part| !self.shared.is_dead(&part.cluster)) {
             let declared = self.shared.declared(&part.cluster);
+            let region = self.shared.region(&part.cluster);
             let consumption = Consumption {
                 import,
                 source: &part.cluster,
                 consumer: &self.shared.config.cluster,
                 declared: &declared,
+                region: region.as_deref(),
                 owner: owner.as_ref(),
             };
             let published = self.shared.slices_of(&part.cluster, &offer);

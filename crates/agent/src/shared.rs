@@ -142,6 +142,11 @@ impl Shared {
         all.filter(|slice| origin::check_slice(cluster, slice, |name| name == offer).is_ok()).collect()
     }
 
+    /// The region a member declares to be in.
+    pub(crate) fn region(&self, cluster: &ClusterId) -> Option<String> {
+        self.members().get(cluster)?.spec.region.clone()
+    }
+
     /// The addresses a member may have endpoints at.
     pub(crate) fn declared(&self, cluster: &ClusterId) -> Declared {
         let members = self.members();

@@ -92,7 +92,7 @@ impl Truth {
         let parts = self.offered.get(name).into_iter().flatten();
         let imported = parts.flat_map(|(source, offered)| {
             let declared = &self.declared[source];
-            let consumption = Consumption { import, source, consumer, declared, owner: None };
+            let consumption = Consumption { import, source, consumer, declared, region: None, owner: None };
             offered.slices.iter().filter_map(move |slice| slices::import(&consumption, slice).slice)
         });
         imported.collect()

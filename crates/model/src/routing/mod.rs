@@ -15,6 +15,7 @@
 //! ([`endpoint`]).
 
 mod endpoint;
+mod explain;
 mod frontends;
 mod gathered;
 mod imported;
@@ -41,6 +42,7 @@ use gathered::Gathered;
 use selection::{Selection, View};
 use wanted::Wanted;
 
+pub use explain::explain;
 pub use imported::{Imported, import_of};
 pub use node::Node;
 pub use route::{

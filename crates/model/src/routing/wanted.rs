@@ -76,11 +76,12 @@ impl<'a> Wanted<'a> {
         Some(wanted)
     }
 
-    /// Whether clients outside of the cluster have an address for this port.
+    /// The external addresses of a family.
     pub(super) fn external(&self, family: IpFamily) -> impl Iterator<Item = IpAddr> {
         self.external_ips.iter().copied().filter(move |ip| family_of(*ip) == family)
     }
 
+    /// The load balancer's addresses of a family.
     pub(super) fn balancers(&self, family: IpFamily) -> impl Iterator<Item = IpAddr> {
         self.balancer_ips.iter().copied().filter(move |ip| family_of(*ip) == family)
     }

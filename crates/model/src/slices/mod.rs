@@ -20,7 +20,9 @@ use tombolo_api::service::{
     IpFamily, LAST_CHANGE_TRIGGER_TIME_ANNOTATION, MANAGED_BY_LABEL as SLICE_MANAGED_BY_LABEL,
     SERVICE_NAME_LABEL,
 };
-use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL, SLICE_MANAGER, ServiceRef};
+use tombolo_api::tombolo::{
+    Dialect, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL, REGION_ANNOTATION, SLICE_MANAGER, ServiceRef,
+};
 
 use crate::address::{Declared, DropCount};
 use crate::cluster::ClusterId;
@@ -57,6 +59,8 @@ pub struct Consumption<'a> {
     pub consumer: &'a ClusterId,
     /// What the source declares.
     pub declared: &'a Declared,
+    /// The region the source declares to be in. A proxy sees no Membership, so it travels on every slice.
+    pub region: Option<&'a str>,
     /// The import in the consuming cluster.
     pub owner: Option<&'a OwnerReference>,
 }
@@ -100,7 +104,7 @@ pub fn publish(publication: &Publication<'_>, source: &EndpointSlice) -> Selecte
 /// What the consumer holds of one slice at the hub: nothing of one whose source does not export the service, or whose
 /// family the service does not have.
 pub fn import(consumption: &Consumption<'_>, published: &EndpointSlice) -> Selected {
-    let Consumption { import, source, consumer, declared, owner } = *consumption;
+    let Consumption { import, source, consumer, declared, region, owner } = *consumption;
     let Some(part) = import.contribution(source) else { return Selected::default() };
     let has_family =
         |family: &IpFamily| import.ip_families.contains(family) && part.ip_families.contains(family);
@@ -122,11 +126,15 @@ pub fn import(consumption: &Consumption<'_>, published: &EndpointSlice) -> Selec
     ];
     labels.extend(derived.as_deref().map(|name| (SERVICE_NAME_LABEL, name)));
     let hub_name = published.metadata.name.as_deref().unwrap_or_default();
-    let place = ObjectMeta {
+    let mut place = ObjectMeta {
         name: Some(names::imported_slice(&import.service, source, hub_name)),
         namespace: Some(import.service.namespace.clone()),
         ..metadata(&labels, owner, published)
     };
+    if let Some(region) = region.filter(|region| !region.is_empty()) {
+        let annotations = place.annotations.get_or_insert_default();
+        annotations.insert(REGION_ANNOTATION.to_owned(), region.to_owned());
+    }
     let slice = EndpointSlice {
         metadata: place,
         address_type: family.to_string(),

@@ -70,6 +70,7 @@ fn consume(import: &Import, source: &str, published: &EndpointSlice) -> Selected
             source: &id(source),
             consumer: &id("c"),
             declared: &Declared::Nothing,
+            region: None,
             owner: Some(&owner),
         },
         published,
@@ -190,6 +191,29 @@ fn whatever_a_member_writes_at_the_hub_foreign_nodes_references_and_hints_do_not
 }
 
 #[test]
+fn an_imported_slice_says_in_which_region_its_source_is() {
+    let import = import_of(Dialect::Kep, SAME, SAME);
+    let published = publish_from_a(&source(|_| {})).slice.unwrap();
+    let annotation = |region| {
+        let (source, consumer) = (id("a"), id("c"));
+        let declared = &Declared::Nothing;
+        let consumption = Consumption {
+            import: &import,
+            source: &source,
+            consumer: &consumer,
+            declared,
+            region,
+            owner: None,
+        };
+        let slice = super::import(&consumption, &published).slice.unwrap();
+        slice.metadata.annotations.unwrap_or_default().remove("tombolo.dev/region")
+    };
+    assert_eq!(annotation(Some("north")), Some("north".to_owned()));
+    assert_eq!(annotation(Some("")), None);
+    assert_eq!(annotation(None), None);
+}
+
+#[test]
 fn only_the_cluster_itself_knows_its_endpoints_nodes() {
     let import = import_of(Dialect::Mcs, SAME, SAME);
     let published = publish_from_a(&source(|_| {})).slice.unwrap();
@@ -199,6 +223,7 @@ fn only_the_cluster_itself_knows_its_endpoints_nodes() {
             source: &id("a"),
             consumer: &id(consumer),
             declared: &Declared::Nothing,
+            region: None,
             owner: None,
         };
         let slice = super::import(&consumption, &published).slice.unwrap();
@@ -323,6 +348,7 @@ fn addresses_that_are_not_believed_are_dropped_and_counted_on_both_sides() {
         source: &id("a"),
         consumer: &id("c"),
         declared: &declared,
+        region: None,
         owner: None,
     };
     let imported = super::import(&consumption, &slice);
@@ -427,7 +453,7 @@ proptest! {
         let given: Vec<String> =
             slice.endpoints.iter().flatten().flat_map(|endpoint| endpoint.addresses.clone()).collect();
         let consumption =
-            Consumption { import: &import, source: &id("a"), consumer: &id("c"), declared: &declared, owner: None };
+            Consumption { import: &import, source: &id("a"), consumer: &id("c"), declared: &declared, region: None, owner: None };
         let direct = super::import(&consumption, &slice);
         let family = slice.address_type.parse::<IpFamily>();
         for address in addresses(&direct) {

@@ -14,6 +14,7 @@ use crate::testing::id;
 
 /// The Service demo/web with cluster IP 10.96.0.1, port http:80, and `spec` on top; then slices, and the node `n1` in
 /// zone `z1` of region `r1` of cluster `here`.
+#[derive(Clone, Debug)]
 pub(super) struct Lab {
     pub(super) service: Service,
     pub(super) slices: Vec<EndpointSlice>,
