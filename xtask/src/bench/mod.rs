@@ -3,6 +3,7 @@
 mod apiserver;
 mod client;
 mod process;
+mod proxy;
 mod sample;
 
 use clap::Subcommand;
@@ -13,11 +14,14 @@ use crate::Outcome;
 pub(crate) enum Command {
     /// The embedded API server, or with --kubeconfig any other, over TLS on loopback
     Apiserver(apiserver::Args),
+    /// The service proxy: loading and changing thousands of Services, against nft in kube-proxy's layout. Needs root
+    Proxy(proxy::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     match command {
         Command::Apiserver(args) => runtime.block_on(apiserver::run(&args)),
+        Command::Proxy(args) => runtime.block_on(proxy::run(&args)),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn lower(route: &Route, before: &Elements, elements: &mut Elements) {
         Action::Drop(_) => lowering.refuse(Value::Drop),
     }
     if let Some(action) = &route.from_this_node {
-        lowering.from_here(action);
+        lowering.begin_here(action);
     }
     if route.masquerade {
         elements.insert(Key::Masquerade(claim), Value::Present);
@@ -47,7 +47,7 @@ impl Lowering<'_> {
         self.elements.insert(Key::Refused(self.claim), how);
     }
 
-    fn from_here(&mut self, action: &Action) {
+    fn begin_here(&mut self, action: &Action) {
         let value = match action {
             Action::Balance(balance) => self.balance(&balance.backends, FROM_HERE),
             Action::Reject(_) | Action::Drop(_) => Value::Drop,

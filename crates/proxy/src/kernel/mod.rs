@@ -3,23 +3,25 @@
 //! Every change is one transaction, so a packet sees all of it or nothing. What the kernel holds is read only at the start,
 //! and when somebody else changed something.
 
-use std::borrow::Cow;
+mod loaded;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use tombolo_model::routing::Claim;
-use tombolo_nft::{Batch, CommitError, Element, Family, Flow, Socket, Table, Value as Data};
+use tombolo_nft::{Batch, CommitError, Element, Family, Flow, Socket, Table};
 
+use self::loaded::{Groups, Loaded, group, wanted, write};
 use crate::plan::{Changes, Key, Plan, Value};
-use crate::ruleset::encode::{self, Encoded, affinity_matches};
+use crate::ruleset::encode::{self, affinity_matches};
 use crate::ruleset::{Extra, Settings, Skeleton, TABLE};
 
 const FAMILIES: [Family; 2] = [Family::Ip, Family::Ip6];
 
-/// A set or map of one family.
-type Place = (Family, Cow<'static, str>);
+/// Packets refused, by family, set and key of the element that counted them.
+pub type Refused = HashMap<(Family, &'static str, Vec<u8>), u64>;
 
 /// The tables of one network namespace.
 pub struct Kernel {
@@ -230,7 +232,7 @@ impl Kernel {
     }
 
     /// How many packets each refusing frontend has refused, in bytes as they are loaded.
-    pub fn refused(&mut self) -> io::Result<HashMap<(Family, &'static str, Vec<u8>), u64>> {
+    pub fn refused(&mut self) -> io::Result<Refused> {
         let mut counts = HashMap::new();
         for family in FAMILIES {
             for set in ["refused", "refused-nodeports", "guarded"] {
@@ -262,117 +264,6 @@ pub fn clean_up(namespace: Option<&Path>) -> Result<bool, CommitError> {
 
 fn table(family: Family) -> Table {
     Table::new(family, TABLE)
-}
-
-type Groups = BTreeMap<Place, Vec<Element>>;
-
-fn group(encoded: impl Iterator<Item = Encoded>) -> Groups {
-    let mut groups = Groups::new();
-    for Encoded { family, set, element } in encoded {
-        groups.entry((family, set)).or_default().push(element);
-    }
-    groups
-}
-
-/// Removals come first: an element that changes is removed and added.
-fn write(batch: &mut Batch, removed: &Groups, added: &Groups) {
-    for ((family, set), elements) in removed {
-        batch.delete_elements(&table(*family), set, elements);
-    }
-    for ((family, set), elements) in added {
-        batch.add_elements(&table(*family), set, elements);
-    }
-}
-
-/// Elements by their key (and its end).
-type ByKey = HashMap<(Vec<u8>, Option<Vec<u8>>), Element>;
-
-fn by_key(element: Element) -> ((Vec<u8>, Option<Vec<u8>>), Element) {
-    ((element.key.clone(), element.end.clone()), element)
-}
-
-fn wanted(plan: &Plan) -> HashMap<Place, ByKey> {
-    let mut wanted: HashMap<Place, ByKey> = HashMap::new();
-    for (key, value) in plan.elements() {
-        let Encoded { family, set, element } = encode::element(key, value);
-        let (place, element) = by_key(element);
-        wanted.entry((family, set)).or_default().insert(place, element);
-    }
-    wanted
-}
-
-/// What the kernel holds.
-#[derive(Debug, Default)]
-struct Loaded {
-    elements: HashMap<Place, ByKey>,
-    chains: BTreeSet<(Family, String, usize)>,
-    choices: BTreeSet<(Family, String)>,
-    sets: BTreeSet<(Family, String)>,
-}
-
-impl Loaded {
-    /// Reads one family. Returns whether all rules are there.
-    fn read(&mut self, socket: &mut Socket, skeleton: &Skeleton) -> io::Result<bool> {
-        let (table, family) = (&skeleton.table, skeleton.table.family);
-        let chains = socket.chains(table)?;
-        let sets: BTreeSet<String> = socket.sets(table)?.into_iter().collect();
-        let sticky: Vec<&String> = sets.iter().filter(|set| crate::ruleset::is_sticky_set(set)).collect();
-        let mut expected = skeleton.chains();
-        // Each set of who sticks has a rule.
-        *expected.entry("record".to_owned()).or_default() += sticky.len();
-        let own = |chain: &String| !crate::ruleset::is_choice(chain);
-        let found: BTreeMap<String, usize> = chains
-            .iter()
-            .filter(|(chain, _)| own(chain))
-            .map(|(chain, rules)| (chain.clone(), *rules))
-            .collect();
-        if found != expected || skeleton.sets().any(|set| !sets.contains(set)) {
-            return Ok(false);
-        }
-        let names: Vec<String> =
-            skeleton.sets().map(str::to_owned).chain(sticky.into_iter().cloned()).collect();
-        for set in names {
-            let elements = socket.elements(table, &set)?.into_iter().map(|loaded| by_key(loaded.element));
-            self.elements.insert((family, set.into()), elements.collect());
-        }
-        let choices = chains.keys().filter(|chain| crate::ruleset::is_choice(chain));
-        self.choices.extend(choices.map(|chain| (family, chain.clone())));
-        self.chains.extend(chains.into_iter().map(|(chain, rules)| (family, chain, rules)));
-        self.sets.extend(sets.into_iter().map(|set| (family, set)));
-        Ok(true)
-    }
-
-    fn has(&self, (family, extra): &(Family, Extra)) -> bool {
-        let name = extra.name();
-        match extra {
-            Extra::Choice { .. } => self.chains.contains(&(*family, name, extra.rules())),
-            Extra::Sticky { .. } => self.sets.contains(&(*family, name)),
-        }
-    }
-
-    /// What has to go and to come.
-    fn difference(&self, wanted: HashMap<Place, ByKey>) -> (Groups, Groups) {
-        let nothing = ByKey::new();
-        let (mut removed, mut added) = (Groups::new(), Groups::new());
-        for (place, held) in &self.elements {
-            let keep = wanted.get(place).unwrap_or(&nothing);
-            let stale = held.iter().filter(|(key, element)| keep.get(*key) != Some(*element));
-            let stale: Vec<Element> =
-                stale.map(|(_, element)| Element { value: Data::None, ..element.clone() }).collect();
-            if !stale.is_empty() {
-                removed.insert(place.clone(), stale);
-            }
-        }
-        for (place, elements) in wanted {
-            let held = self.elements.get(&place).unwrap_or(&nothing);
-            let new = elements.into_iter().filter(|(key, element)| held.get(key) != Some(element));
-            let new: Vec<Element> = new.map(|(_, element)| element).collect();
-            if !new.is_empty() {
-                added.insert(place, new);
-            }
-        }
-        (removed, added)
-    }
 }
 
 /// A refusing frontend as [`Kernel::refused`] tells it.
