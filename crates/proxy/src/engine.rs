@@ -106,16 +106,16 @@ impl Engine {
     async fn look(&mut self) {
         let Some(mut kernel) = self.kernel.take() else { return };
         let looked = tokio::task::spawn_blocking(move || {
-            let seen = (kernel.is_undisturbed(), kernel.refused(), kernel.count_affinity());
+            let seen = (kernel.is_undisturbed(), kernel.refused());
             (kernel, seen)
         });
-        let Ok((kernel, (undisturbed, refused, affinity))) = looked.await else { return };
+        let Ok((kernel, (undisturbed, refused))) = looked.await else { return };
         self.kernel = Some(kernel);
         // Without our tables there is nothing to count, which is as good a sign.
         if !matches!(undisturbed, Ok(true)) || refused.is_err() {
             self.resync = Some(Cause::ForeignChange);
         }
-        self.metrics.note_counters(refused.unwrap_or_default(), affinity.unwrap_or_default());
+        self.metrics.note_refused(refused.unwrap_or_default());
     }
 
     /// Whether everything is in the kernel now.

@@ -46,7 +46,6 @@ struct Inner {
     resyncs: Family<Labels<1>, Counter>,
     elements: Counter,
     bytes: Counter,
-    affinity: Gauge,
     refused: Mutex<Refused>,
     state: Mutex<Option<(SharedPlan, Arc<Changed>)>>,
 }
@@ -74,7 +73,6 @@ impl Default for Inner {
             resyncs: Family::default(),
             elements: Counter::default(),
             bytes: Counter::default(),
-            affinity: Gauge::default(),
             refused: Mutex::default(),
             state: Mutex::default(),
         }
@@ -142,7 +140,6 @@ impl Metrics {
         own.register("resyncs", "Comparisons of all that is loaded, by cause", inner.resyncs.clone());
         own.register("elements_written", "Elements that came, went or changed", inner.elements.clone());
         own.register("bytes_written", "Bytes of transactions", inner.bytes.clone());
-        own.register("affinity_entries", "Clients that stick to a backend", inner.affinity.clone());
         registry.register_collector(Box::new(self.clone()));
     }
 
@@ -189,9 +186,8 @@ impl Metrics {
         family.get_or_create(&[("code", code.to_string())]).inc();
     }
 
-    pub(crate) fn note_counters(&self, refused: Refused, affinity: usize) {
+    pub(crate) fn note_refused(&self, refused: Refused) {
         *guard(&self.0.refused) = refused;
-        self.0.affinity.set(i64::try_from(affinity).unwrap_or(i64::MAX));
     }
 }
 

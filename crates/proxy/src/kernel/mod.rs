@@ -83,9 +83,8 @@ impl Kernel {
         let removed = group(changes.removed().map(|(key, _)| encode::key(key)));
         let added = group(changes.added().map(|(key, value)| encode::element(key, value)));
         write(&mut batch, &removed, &added);
-        self.socket.commit(&batch)?;
+        self.commit_counted(&batch)?;
         self.extras.extend(missing);
-        self.generation = self.generation.map(|generation| generation.wrapping_add(1));
         Ok(Written { elements: changes.len(), bytes: batch.size(), anew: false })
     }
 
@@ -209,6 +208,7 @@ impl Kernel {
         Ok(())
     }
 
+    /// Commits, knowing by how much that alone raises the generation.
     fn commit_counted(&mut self, batch: &Batch) -> Result<(), CommitError> {
         self.socket.commit(batch)?;
         if !batch.is_empty() {

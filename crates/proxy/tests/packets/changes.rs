@@ -45,6 +45,8 @@ fn what_others_do_to_the_tables_is_noticed_and_mended() {
     isolated(|| {
         let mut world = World::new(&[2, 1]);
         world.set(&service(json!({})), &[ready(0, 0)]);
+        // What changes nothing writes nothing.
+        world.set(&service(json!({})), &[ready(0, 0)]);
         let place = world.lab.nodes[0].place.clone();
         for deed in [
             "nft delete element ip tombolo-proxy services { 10.96.0.10 . tcp . 80 }",

@@ -41,7 +41,7 @@ fn chain(service: u32) -> String {
 }
 
 fn choose(out: &mut String, service: u32, offset: u32) -> std::fmt::Result {
-    write!(out, "dnat ip to numgen random mod {ENDPOINTS} map {{ ")?;
+    write!(out, "meta l4proto tcp dnat ip to numgen random mod {ENDPOINTS} map {{ ")?;
     for number in 0..ENDPOINTS {
         write!(out, "{number} : {} . 8080, ", endpoint(service, number, ENDPOINTS, offset))?;
     }
