@@ -7,14 +7,13 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::failure::Failure;
 
-/// A client of the `member` or the `hub`, as the flags say.
+/// A client of the cluster `whose`; `flags` are what a person can do about it when there is none.
 pub(crate) async fn connect(
     whose: &str,
+    flags: &str,
     file: Option<&Path>,
     context: Option<&str>,
 ) -> Result<Client, Failure> {
-    let flags =
-        if whose == "hub" { "--hub-kubeconfig and --hub-context" } else { "--kubeconfig and --context" };
     let cannot = |cause: Box<dyn std::error::Error + Send + Sync>| {
         Failure::new(format!("there is no way to the {whose}")).because(cause).hint(format!("see {flags}"))
     };

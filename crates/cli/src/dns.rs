@@ -156,7 +156,7 @@ impl Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let (file, context) = (arguments.zones.kubeconfig.as_deref(), arguments.zones.context.as_deref());
-    let client = connect("member", file, context).await?;
+    let client = connect("member", "--kubeconfig and --context", file, context).await?;
     let config = arguments.config();
     if let Some(Command::Query(question)) = &arguments.command {
         return query::run(question, &config, &client).await;

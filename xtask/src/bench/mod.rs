@@ -5,6 +5,7 @@ mod client;
 mod dns;
 mod process;
 mod propagation;
+mod proxy;
 mod sample;
 
 use clap::Subcommand;
@@ -19,6 +20,8 @@ pub(crate) enum Command {
     Propagation(propagation::Args),
     /// DNS, with NSD and Knot in the same run
     Dns(dns::Args),
+    /// The service proxy: loading and changing thousands of Services, against nft in kube-proxy's layout. Needs root
+    Proxy(proxy::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
@@ -27,5 +30,6 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Apiserver(args) => runtime.block_on(apiserver::run(&args)),
         Command::Propagation(args) => runtime.block_on(propagation::run(&args)),
         Command::Dns(args) => dns::run(&args),
+        Command::Proxy(args) => runtime.block_on(proxy::run(&args)),
     }
 }

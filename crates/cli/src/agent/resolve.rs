@@ -16,9 +16,10 @@ use crate::failure::Failure;
 /// Of the member and of the hub.
 pub(super) async fn clients(arguments: &Arguments) -> Result<(Client, Client), Failure> {
     let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    let member = connect("member", file, context).await?;
+    let member = connect("member", "--kubeconfig and --context", file, context).await?;
     let file = arguments.hub_kubeconfig.as_deref().or(file);
-    let hub = connect("hub", file, arguments.hub_context.as_deref()).await?;
+    let flags = "--hub-kubeconfig and --hub-context";
+    let hub = connect("hub", flags, file, arguments.hub_context.as_deref()).await?;
     Ok((member, hub))
 }
 
