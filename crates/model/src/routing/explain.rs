@@ -14,7 +14,7 @@ use super::{Input, Node};
 /// As many endpoints of a kind as are told one by one.
 const MOST_LINES: usize = 20;
 
-/// What [`route`](super::route) made of the input, line by line.
+/// What [`route()`](super::route()) made of the input, line by line.
 pub fn explain(input: &Input<'_>, routes: &Routes) -> Vec<String> {
     let endpoints = Endpoints::read(&input.slices, input.node, &mut Gathered::default());
     let mut lines = Vec::new();

@@ -1,6 +1,6 @@
 //! Where a node sends the traffic of a Service: every choice, made before a proxy sees it.
 //!
-//! [`route`] takes a Service, its slices and the node, and returns for each address of the Service which endpoints get its
+//! [`route()`] takes a Service, its slices and the node, and returns for each address of the Service which endpoints get its
 //! connections, or why they are refused. It depends on nothing else, not even on the order of the slices. Headless Services
 //! and those that are only a name have no routes.
 //!
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Decisions that the specifications leave open, and where they are explained: zones and regions of other clusters and
-//! `tombolo.dev/prefer` ([`near`]), source ranges of one family ([`ranges`]), which imported endpoints are on this node
-//! ([`endpoint`]).
+//! `tombolo.dev/prefer` (`near`), source ranges of one family (`ranges`), which imported endpoints are on this node
+//! (`endpoint`).
 
 mod endpoint;
 mod explain;
