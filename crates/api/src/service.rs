@@ -87,6 +87,9 @@ pub const STOCK_SLICE_CONTROLLER: &str = "endpointslice-controller.k8s.io";
 /// stock controller, read to measure how long a change travels).
 pub const LAST_CHANGE_TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
+/// Annotation of an object that was written with `kubectl apply`, which keeps there what was applied last.
+pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// `clusterIP` of a Service that has none (core/v1 `ClusterIPNone`).
 pub const HEADLESS: &str = "None";
 

@@ -27,6 +27,7 @@ pub mod offer;
 pub mod origin;
 mod policy;
 pub mod slices;
+pub mod strategy;
 mod syntax;
 #[cfg(test)]
 mod testing;

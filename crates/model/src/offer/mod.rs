@@ -5,7 +5,7 @@
 //! left out here and complained about, so that the exporting side can say so.
 
 mod clean;
-mod reading;
+pub(crate) mod reading;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +25,7 @@ use crate::cluster::ClusterId;
 use crate::complaint::Complaint;
 
 pub use clean::clean;
+pub(crate) use clean::clean_ports;
 
 /// An export, whatever its edition.
 #[derive(Clone, Debug, PartialEq)]
