@@ -7,4 +7,5 @@ mod fleet;
 mod leases;
 mod lifecycle;
 mod metrics;
+mod native;
 mod verdicts;

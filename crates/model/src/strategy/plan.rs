@@ -19,7 +19,7 @@ use tombolo_api::tombolo::ServiceRef;
 use super::attach::Target;
 use super::service::{Standing, difference, is_another, native};
 use super::{is_user_written, of_import, ready_endpoints, selector};
-use crate::address::{Declared, DropCount};
+use crate::address::{Declared, DropCount, Dropped};
 use crate::cluster::ClusterId;
 use crate::import::Contribution;
 use crate::policy::Policy;
@@ -52,6 +52,8 @@ pub struct Source<'a> {
     pub declared: &'a Declared,
     /// Its slices at the hub, as far as they are believed.
     pub slices: Vec<&'a EndpointSlice>,
+    /// How many endpoints are in slices beyond its limit.
+    pub left_out: usize,
 }
 
 /// What is to be done with the Service. Patches are merge patches, for exactly the Service that was looked at.
@@ -126,30 +128,17 @@ impl Situation<'_> {
             Standing::Absent => Step::Leave,
             Standing::Ours(_) => Step::Remove,
             Standing::Local(service) | Standing::TakenOver(service) => {
-                self.change(self.standing().let_go(), selector::give_back(service))
+                change(self.standing().let_go(), selector::give_back(service))
             }
         };
         Plan { service, ..Plan::default() }
     }
 
-    fn change(&self, first: Option<Value>, second: Option<Value>) -> Step {
-        match (first, second) {
-            (None, None) => Step::Leave,
-            (Some(one), None) | (None, Some(one)) => Step::Change(one),
-            (Some(mut first), Some(second)) => {
-                combine(&mut first, second);
-                Step::Change(first)
-            }
-        }
-    }
-
     fn carry_out(&self, strategy: ImportStrategy, import: &ServiceImport) -> (Plan, Finding) {
         let standing = self.standing();
-        if let Some(local) = standing.local().filter(|_| strategy == ImportStrategy::LocalOnly) {
+        if strategy == ImportStrategy::LocalOnly && standing.local().is_some() {
             let message = "a Service of the name is there, so nothing is imported";
-            let service = self.change(standing.let_go(), selector::give_back(local));
-            let plan = Plan { service, ..Plan::default() };
-            return (plan, Finding::new(Reason::LocalServicePresent, message));
+            return (self.withdraw(), Finding::new(Reason::LocalServicePresent, message));
         }
         let prepared = match standing.local() {
             Some(local) => self.use_local(strategy, local).map(|step| (step, local.clone(), Vec::new())),
@@ -182,7 +171,7 @@ impl Situation<'_> {
             ImportStrategy::RemoteOnly => selector::put_aside(local),
             ImportStrategy::LocalOnly | ImportStrategy::LocalAndRemote => selector::give_back(local),
         };
-        Ok(self.change(self.standing().let_go(), selector))
+        Ok(change(self.standing().let_go(), selector))
     }
 
     /// The Service that is made where there is none.
@@ -207,6 +196,9 @@ impl Situation<'_> {
         let mut plan = Plan::default();
         for source in &self.sources {
             let dropped: &mut DropCount = plan.dropped.entry(source.part.cluster.clone()).or_default();
+            if source.left_out > 0 {
+                dropped.insert(Dropped::TooMany, source.left_out);
+            }
             for published in &source.slices {
                 let selected = target.attach(source, published);
                 selected
@@ -299,6 +291,18 @@ fn complain(mut finding: Finding, complaints: &[String]) -> Finding {
         finding.message = format!("{}; {}", finding.message, listing(complaints.iter(), "; "));
     }
     finding
+}
+
+/// One change of the Service out of two.
+fn change(first: Option<Value>, second: Option<Value>) -> Step {
+    match (first, second) {
+        (None, None) => Step::Leave,
+        (Some(one), None) | (None, Some(one)) => Step::Change(one),
+        (Some(mut first), Some(second)) => {
+            combine(&mut first, second);
+            Step::Change(first)
+        }
+    }
 }
 
 /// A merge patch that does what both do.

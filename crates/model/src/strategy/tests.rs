@@ -94,8 +94,12 @@ impl World {
             self.remote.iter().map(|addresses| slice("hub", json!({}), addresses)).collect();
         let has_any = |slice: &EndpointSlice| slice.endpoints.iter().flatten().next().is_some();
         let sources = parts.iter().zip(&published).filter(|(_, slice)| has_any(slice));
-        let sources =
-            sources.map(|(part, slice)| Source { part, declared: &Declared::Nothing, slices: vec![slice] });
+        let sources = sources.map(|(part, slice)| Source {
+            part,
+            declared: &Declared::Nothing,
+            slices: vec![slice],
+            left_out: 0,
+        });
         plan(&Situation {
             service: &echo(),
             import: self.import.as_ref(),
