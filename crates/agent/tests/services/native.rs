@@ -244,6 +244,29 @@ async fn local_only_imports_while_there_is_no_local_service() {
     assert_eq!(behind(b).await, [LOCAL], "it is the user's and stays");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_user_takes_the_name_over_by_replacing_the_service_that_was_made() {
+    let (fleet, _controllers) = exported(2).await;
+    let b = &fleet.members[1];
+    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    annotate(b, Some("LocalAndRemote")).await;
+    reaches(b, &[REMOTE]).await;
+    let address = service(b).await.unwrap().spec.unwrap().cluster_ip;
+    let mut theirs = local_service();
+    theirs["spec"]["ports"] = json!([{"port": 8080}]);
+    let theirs: Service = serde_json::from_value(theirs).unwrap();
+    api::<Service>(b).replace("echo", &PostParams::default(), &theirs).await.unwrap();
+    add_pod(b, "echo-0").await;
+    reaches(b, &[LOCAL]).await;
+    says(b, "False", "NoRemoteEndpoints").await;
+    let spec = service(b).await.unwrap().spec.unwrap();
+    let ports: Vec<i32> = spec.ports.unwrap().iter().map(|port| port.port).collect();
+    assert_eq!((spec.cluster_ip, ports), (address, vec![8080]), "the address stays, the ports are theirs");
+    delete_import(b).await;
+    settle().await;
+    assert_eq!(behind(b).await, [LOCAL]);
+}
+
 /// Watches, from now on, whether a slice of the stock controller ever leads anywhere.
 struct Watchman {
     seen: Arc<Mutex<Vec<EndpointSlice>>>,
