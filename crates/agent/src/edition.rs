@@ -48,6 +48,8 @@ pub(crate) trait Edition: Send + Sync + 'static {
     type Import: Kind;
     /// The condition of an export that every live member has applied.
     const EVERYWHERE: &'static str;
+    /// Whether users may write imports: one takes the place of ours, and `native` serves it under its own name.
+    const USERS_IMPORT: bool;
 
     fn export(export: &Self::Export) -> Export;
     fn conditions(export: &Self::Export) -> Vec<Self::Condition>;
@@ -70,6 +72,7 @@ impl Edition for Kep {
     type Condition = kep::ServiceExportCondition;
     type Import = kep::ImportedService;
     const EVERYWHERE: &'static str = kep::ExportCondition::Exported.as_str();
+    const USERS_IMPORT: bool = false;
 
     fn export(export: &Self::Export) -> Export {
         export.into()
@@ -97,6 +100,7 @@ impl Edition for Mcs {
     type Condition = Condition;
     type Import = mcs::ServiceImport;
     const EVERYWHERE: &'static str = mcs::ExportCondition::Ready.as_str();
+    const USERS_IMPORT: bool = true;
 
     fn export(export: &Self::Export) -> Export {
         export.into()

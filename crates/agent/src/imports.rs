@@ -16,7 +16,7 @@ use tombolo_model::address::{DropCount, Dropped};
 use tombolo_model::conditions::ImportState;
 use tombolo_model::import::must_be_replaced;
 use tombolo_model::slices::{self, Consumption};
-use tombolo_model::{ClusterId, Import, happening, merge, names, origin};
+use tombolo_model::{ClusterId, Import, happening, merge, names};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue};
 
 use crate::edition::Edition;
@@ -155,7 +155,7 @@ impl<E: Edition> Imports<E> {
         let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
         let current = find(&api, self.views.imports.get(item), &item.name).await?;
         if let Some(taken) = current.as_deref().filter(|import| !is_ours(*import)) {
-            return Err(name_taken(taken));
+            return if E::USERS_IMPORT { Ok(Next::Rest) } else { Err(name_taken(taken)) };
         }
         let (vips, state) = self.put_derived_service(import).await?;
         let object = self.put_import(item, import, current, &vips).await?;
@@ -286,11 +286,7 @@ impl<E: Edition> Imports<E> {
     fn select(&self, consumption: &Consumption<'_>, offer: &str) -> (Vec<EndpointSlice>, DropCount) {
         let source = consumption.source;
         let published = self.shared.offered_slices(source, offer);
-        let believed = published
-            .iter()
-            .map(|slice| &**slice)
-            .filter(|slice| origin::check_slice(source, slice, |name| name == offer).is_ok());
-        let (admitted, left_out) = origin::admit_slices(believed, &self.shared.config.limits);
+        let (admitted, left_out) = self.shared.believed(source, offer, &published);
         let (mut selected, mut dropped) = (Vec::new(), DropCount::new());
         if left_out > 0 {
             dropped.insert(Dropped::TooMany, left_out);
@@ -310,26 +306,11 @@ impl<E: Edition> Imports<E> {
         service: &ServiceRef,
         wanted: BTreeMap<String, EndpointSlice>,
     ) -> Result<(), Error> {
-        let api: Api<EndpointSlice> = Api::namespaced(self.shared.member.clone(), &service.namespace);
-        let held: BTreeMap<String, Arc<EndpointSlice>> =
-            self.held_slices(service).into_iter().map(|slice| (slice.name_any(), slice)).collect();
-        let mut outcome = Ok(());
-        for (name, slice) in &wanted {
-            let cached = self.shared.slices.get(&Key::new(service.namespace.clone(), name.clone()));
-            let current = find(&api, cached, name).await?;
-            if let Some(taken) = current.as_deref().filter(|slice| !is_ours(*slice)) {
-                // The others are put in place all the same.
-                outcome = Err(name_taken(taken));
-                continue;
-            }
-            if let Some(written) = put(&api, current.as_deref(), slice, Extent::Whole).await? {
-                self.shared.metrics.note_slice(current.as_deref(), &written, self.shared.config.clock.now());
-            }
-        }
-        for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {
-            delete(&api, &**stale).await?;
-        }
-        outcome
+        let in_the_way = self.shared.put_slices(&service.namespace, &wanted).await?;
+        let held = self.held_slices(service).into_iter();
+        let stale = held.filter(|slice| !wanted.contains_key(&slice.name_any()));
+        self.shared.delete_slices(&service.namespace, stale).await?;
+        in_the_way.map_or(Ok(()), Err)
     }
 
     fn held_slices(&self, service: &ServiceRef) -> Vec<Arc<EndpointSlice>> {

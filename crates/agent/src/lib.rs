@@ -2,7 +2,8 @@
 //!
 //! It offers at the hub what its cluster exports (`exports`), brings in what all clusters offer (`imports`), keeps a lease
 //! per source cluster and removes what a dead one left (`sources`), and says at the hub that it lives and how far it has
-//! come (`membership`). Exports that a label asks for it makes itself (`auto_export`). What any of this means is decided in `model`; here it is read, written and repeated until it is
+//! come (`membership`). Exports that a label asks for it makes itself (`auto_export`). Under a Service's own name it brings in what
+//! a ServiceImport with a strategy asks for (`native`). What any of this means is decided in `model`; here it is read, written and repeated until it is
 //! true. Every step compares everything there is with everything there should be, so a restart needs no memory.
 
 mod auto_export;
@@ -13,11 +14,13 @@ mod exports;
 mod imports;
 mod membership;
 mod metrics;
+mod native;
 mod progress;
 mod ready;
 mod refusals;
 mod roster;
 mod shared;
+mod slices;
 mod sources;
 mod write;
 
@@ -92,6 +95,7 @@ impl Agent {
             metrics.count_errors(imports::Imports::new(&shared, &kep)),
             metrics.count_errors(imports::Imports::new(&shared, &mcs)),
         );
+        let native = metrics.count_errors(native::NativeNames::new(&shared, &mcs.imports));
         let refusals = metrics.count_errors(refusals::Refusals::new(&shared));
         let expiry = metrics.count_errors(sources::Expiry::new(&shared));
         let auto = metrics.count_errors(auto_export::AutoExports::new(&shared, &kep, &mcs));
@@ -116,7 +120,7 @@ impl Agent {
             let exports = async { tokio::join!(work(exports.0), work(exports.1), work(auto)) };
             let imports =
                 async { tokio::join!(work(imports.0), work(imports.1), work(expiry), work(refusals)) };
-            tokio::join!(exports, imports);
+            tokio::join!(exports, imports, work(native));
         });
         let again = tokio::select! {
             () = stop => false,

@@ -158,12 +158,58 @@ async fn agents_with_the_shipped_rules_export_import_and_take_back() {
         imported(&b).await == 0 && services.items.is_empty() && offers.items.is_empty()
     })
     .await;
+    all_allowed(&all);
+}
+
+/// No write of these agents was refused for want of rights.
+fn all_allowed(all: &[Metrics]) {
     for metrics in all {
         let (mut registry, mut text) = (Registry::default(), String::new());
         metrics.register(&mut registry);
         encode(&mut text, &registry).unwrap();
         assert!(text.contains("result=\"ok\"") && !text.contains("result=\"forbidden\""), "{text}");
     }
+}
+
+const LOCAL: &str = r#"
+apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: demo}
+spec: {selector: {app: echo}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: echo, namespace: demo, annotations: {discovery.karmada.io/strategy: RemoteOnly}}
+spec: {type: ClusterSetIP, ports: [{port: 80, protocol: TCP}]}
+---
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: other, namespace: demo}
+spec: {type: ClusterSetIP, ports: [{port: 80, protocol: TCP}]}
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn agents_with_the_shipped_rules_give_native_names_and_put_selectors_aside() {
+    let hub = cluster("hub", 1).await;
+    let (a, b) = (join(&hub, "a", 2).await, join(&hub, "b", 3).await);
+    let metrics = [start(&hub, "a", &a).await, start(&hub, "b", &b).await];
+    apply(&b, LOCAL).await;
+    apply(&a, EXPORTED).await;
+    let services: Api<Service> = Api::namespaced(b.client(), "demo");
+    let selector = async |service: &str| {
+        let spec = services.get_opt(service).await.unwrap().and_then(|service| service.spec);
+        spec.map(|spec| spec.selector.unwrap_or_default().len())
+    };
+    eventually("put aside", || async { selector("echo").await == Some(2) }).await;
+    eventually("made", || async { selector("other").await == Some(0) }).await;
+    eventually("imported", || async { imported(&b).await > 0 }).await;
+    let imports: Api<mcs::ServiceImport> = Api::namespaced(b.client(), "demo");
+    for name in ["echo", "other"] {
+        imports.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    eventually("given back", || async { selector("echo").await == Some(1) }).await;
+    eventually("gone", || async { selector("other").await.is_none() }).await;
+    all_allowed(&metrics);
 }
 
 fn is_forbidden<T>(result: Result<T, Error>) -> bool {

@@ -96,6 +96,9 @@ pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 /// Label of a node: the region it is in (well-known label of Kubernetes).
 pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
 
+/// Annotation of an object that was written with `kubectl apply`, which keeps there what was applied last.
+pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// `clusterIP` of a Service that has none (core/v1 `ClusterIPNone`).
 pub const HEADLESS: &str = "None";
 

@@ -5,7 +5,9 @@ use tombolo_api::karmada::cluster::SyncMode;
 use tombolo_api::karmada::networking::{
     ExposureType, MultiClusterServiceCondition, MultiClusterServiceReason,
 };
-use tombolo_api::karmada::strategy::{ImportStrategy, MultiClusterStrategy};
+use tombolo_api::karmada::strategy::{
+    ImportStrategy, MultiClusterStrategy, StrategyCondition, StrategyReason,
+};
 use tombolo_api::service::{InternalTrafficPolicy, IpFamily, Protocol, SessionAffinity};
 use tombolo_api::tombolo::{Dialect, Tier};
 use tombolo_api::{kep, loadbalancer, mcs};
@@ -46,6 +48,11 @@ spelled! {
     endpoint_slice_objects: mcs::EndpointSliceObjects = ["Present", "Absent"];
     import_strategies: ImportStrategy = ["LocalOnly", "LocalAndRemote", "RemoteOnly"];
     multi_cluster_strategies: MultiClusterStrategy = ["RemoteAndLocal", "LocalFirst"];
+    strategy_conditions: StrategyCondition = ["StrategyApplied"];
+    strategy_reasons: StrategyReason = [
+        "Applied", "LocalServicePresent", "UnknownStrategy", "NoRemoteEndpoints", "LocalEndpointsRemain",
+        "ServiceNotUsable"
+    ];
     exposure_types: ExposureType = ["CrossCluster", "LoadBalancer"];
     multi_cluster_service_conditions: MultiClusterServiceCondition =
         ["ServiceApplied", "EndpointSliceCollected", "EndpointSliceApplied"];

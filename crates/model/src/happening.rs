@@ -1,6 +1,7 @@
 //! What is worth an event on an export: changes that somebody would act on, not every step on the way.
 
 use tombolo_api::condition::{Desired, Status, Stored};
+use tombolo_api::karmada::strategy::StrategyCondition;
 use tombolo_api::tombolo::Dialect;
 use tombolo_api::{kep, mcs};
 
@@ -60,6 +61,20 @@ pub fn of_drops(cluster: &ClusterId, dropped: &DropCount) -> Option<Happening> {
     (!dropped.is_empty()).then(|| Happening::warning("EndpointsLeftOut", note()))
 }
 
+/// What happened to an import whose conditions were `before` and whose strategy is said to be carried out or not `now`: once
+/// for each new reason.
+pub fn of_strategy<C: Stored>(before: &[C], now: &[Desired]) -> Option<Happening> {
+    let now = now.iter().find(|condition| condition.type_ == STRATEGY)?;
+    let was = before.iter().find(|known| known.type_() == STRATEGY);
+    if was.is_some_and(|was| was.reason() == now.reason) {
+        return None;
+    }
+    match now.status {
+        Status::True => Some(Happening::normal(&now.reason, &now.message)),
+        Status::False | Status::Unknown => Some(Happening::warning(&now.reason, &now.message)),
+    }
+}
+
 fn of_condition<C: Stored>(dialect: Dialect, was: Option<&C>, now: &Desired) -> Option<Happening> {
     let before = was.map_or("", Stored::status);
     if was.is_some_and(|was| was.status() == now.status.as_str() && was.reason() == now.reason) {
@@ -81,6 +96,7 @@ fn of_condition<C: Stored>(dialect: Dialect, was: Option<&C>, now: &Desired) -> 
     }
 }
 
+const STRATEGY: &str = StrategyCondition::StrategyApplied.as_str();
 const FAILED: &str = mcs::ReadyReason::Failed.as_str();
 const NOT_RESERVED: &str = kep::ExportReason::AddressNotReserved.as_str();
 
@@ -135,5 +151,25 @@ mod tests {
         check(&[calm], port, Some(("Warning", "PortConflict")));
         check(&[port], ("Conflict", True, "TypeConflict"), Some(("Warning", "TypeConflict")));
         check(&[port], calm, Some(("Normal", "ConflictResolved")));
+    }
+
+    #[test]
+    fn a_strategy_is_told_of_when_its_reason_changes() {
+        use Status::{False, True};
+        let (applied, none) = ((STRATEGY, True, "Applied"), (STRATEGY, False, "NoRemoteEndpoints"));
+        let cases = [
+            (None, applied, Some(("Normal", "Applied"))),
+            (Some(applied), applied, None),
+            (Some(applied), none, Some(("Warning", "NoRemoteEndpoints"))),
+            (Some(none), applied, Some(("Normal", "Applied"))),
+            (Some(none), ("Ready", True, "Ready"), None),
+        ];
+        for (before, now, expected) in cases {
+            let before: Vec<Condition> =
+                before.iter().map(|one| Condition::build(desired(*one), at(1))).collect();
+            let said = of_strategy(&before, &[desired(now)]);
+            let said = said.as_ref().map(|one| (one.severity.as_str(), one.reason.as_str()));
+            assert_eq!(said, expected, "{before:?} {now:?}");
+        }
     }
 }

@@ -30,6 +30,7 @@ mod policy;
 mod prefer;
 pub mod routing;
 pub mod slices;
+pub mod strategy;
 mod syntax;
 #[cfg(test)]
 mod testing;

@@ -5,6 +5,7 @@
 //! its length, for certainty. They are at most 63 characters long, so that each can be a label value, too. The hash has 120 bits: nobody finds two inputs with the same one by trying.
 
 use ring::digest;
+use tombolo_api::karmada::strategy::IMPORTED_SLICE_PREFIX;
 use tombolo_api::tombolo::{DERIVED_SERVICE_PREFIX, Dialect, HUB_NAMESPACE_PREFIX, ServiceRef};
 
 use crate::cluster::ClusterId;
@@ -43,6 +44,13 @@ pub fn imported_slice(service: &ServiceRef, source: &ClusterId, hub_slice: &str)
     let readable = format!("{}-{source}", service.name);
     let parts = [source.as_str(), &service.namespace, &service.name, hub_slice];
     hashed("imported slice", "imported-", &readable, &parts)
+}
+
+/// The slice that a consumer makes of one at the hub under the Service's own name.
+pub fn native_slice(service: &ServiceRef, source: &ClusterId, hub_slice: &str) -> String {
+    let readable = format!("{}-{source}", service.name);
+    let parts = [source.as_str(), &service.namespace, &service.name, hub_slice];
+    hashed("native slice", IMPORTED_SLICE_PREFIX, &readable, &parts)
 }
 
 /// The Service that holds the address of an import, in the import's namespace.

@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use crate::fleet::{Fleet, Member, eventually, offer};
 
 /// The events about objects of a kind, as type and reason, oldest first.
-async fn events(member: &Member, kind: &str) -> Vec<(String, String)> {
+pub(crate) async fn events(member: &Member, kind: &str) -> Vec<(String, String)> {
     let api: Api<Event> = Api::all(member.cluster.client());
     let mut all = api.list(&ListParams::default()).await.unwrap().items;
     all.retain(|event| event.involved_object.kind.as_deref() == Some(kind));
@@ -15,7 +15,7 @@ async fn events(member: &Member, kind: &str) -> Vec<(String, String)> {
     all.into_iter().map(|event| (event.type_.unwrap(), event.reason.unwrap())).collect()
 }
 
-fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected.iter().map(|(type_, reason)| ((*type_).to_owned(), (*reason).to_owned())).collect()
 }
 

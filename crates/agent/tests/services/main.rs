@@ -11,6 +11,7 @@ mod leases;
 mod lifecycle;
 mod metrics;
 mod namespaces;
+mod native;
 mod ownership;
 mod scale;
 mod types;

@@ -348,6 +348,15 @@ async fn read(member: &Member, kind: Foreign, key: &Key) -> Value {
     match kind {
         Foreign::Service => member.get::<Service>(key).await,
         Foreign::Slice => member.get::<EndpointSlice>(key).await,
-        Foreign::Import => member.get::<mcs::ServiceImport>(key).await,
+        Foreign::Import => apart_from_status(member.get::<mcs::ServiceImport>(key).await),
     }
+}
+
+/// An import says how its strategy does; all else in it is the user's.
+fn apart_from_status(mut import: Value) -> Value {
+    import["status"] = Value::Null;
+    for field in ["resourceVersion", "managedFields"] {
+        import["metadata"][field] = Value::Null;
+    }
+    import
 }

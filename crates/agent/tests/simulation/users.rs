@@ -207,9 +207,10 @@ impl Run {
             .await;
 
         let place = self.dice.usize(0..size);
+        // Without ports no Service of the name is made for it, so the user's own never meets one.
         let value = json!({
             "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": {"name": "echo"},
-            "spec": {"type": "ClusterSetIP", "ports": [{"port": 1, "protocol": "TCP"}]},
+            "spec": {"type": "ClusterSetIP", "ports": []},
         });
         self.world.members[place].apply::<mcs::ServiceImport>(&echo, &value).await;
         self.protect(place, Foreign::Import, echo, Some((Dialect::Mcs, Key::new("demo", "echo")))).await;

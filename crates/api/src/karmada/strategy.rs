@@ -36,3 +36,29 @@ vocabulary! {
         LocalFirst = "LocalFirst",
     }
 }
+
+vocabulary! {
+    /// Condition of a ServiceImport with native naming, beside those of its own API.
+    StrategyCondition {
+        /// The Service of the import's name is as the strategy wants it.
+        StrategyApplied = "StrategyApplied",
+    }
+}
+
+vocabulary! {
+    /// Reasons of [`StrategyCondition::StrategyApplied`].
+    StrategyReason {
+        /// `True`: remote endpoints stand behind the Service's own name.
+        Applied = "Applied",
+        /// `True`: nothing is imported, because `LocalOnly` found a Service of the name.
+        LocalServicePresent = "LocalServicePresent",
+        /// `False`: the annotation has a word that is none of the strategies.
+        UnknownStrategy = "UnknownStrategy",
+        /// `False`: no other cluster has a ready endpoint of the service.
+        NoRemoteEndpoints = "NoRemoteEndpoints",
+        /// `False`: `RemoteOnly`, but somebody wrote slices with local endpoints that are not ours to remove.
+        LocalEndpointsRemain = "LocalEndpointsRemain",
+        /// `False`: there is no Service of the name that could have endpoints, nor can one be made.
+        ServiceNotUsable = "ServiceNotUsable",
+    }
+}

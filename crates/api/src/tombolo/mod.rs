@@ -47,6 +47,13 @@ pub const NATIVE_NAMING_FINALIZER: &str = "tombolo.dev/native-naming";
 /// Remote-Only Service Discovery).
 pub const SET_ASIDE_SELECTOR_ANNOTATION: &str = "tombolo.dev/set-aside-selector";
 
+/// Key in the selector of a Service whose selector was put aside, beside the keys it had: no pod has this label, so no pod
+/// is selected, and every stock controller sees to it by itself (specs/001, Remote-Only Service Discovery).
+pub const SET_ASIDE_SELECTOR_KEY: &str = "tombolo.dev/selector-set-aside";
+
+/// Label of a Service or slice made for native naming: the ServiceImport it was made for (specs/001, Design Details).
+pub const NATIVE_IMPORT_LABEL: &str = "tombolo.dev/native-import";
+
 /// Annotation of a Service: its topology keys, where the server has no such field (KEP-1645 first edition,
 /// TopologyKeys).
 pub const TOPOLOGY_KEYS_ANNOTATION: &str = "tombolo.dev/topology-keys";

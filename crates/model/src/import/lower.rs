@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
 use tombolo_api::mcs::{ClusterStatus, DERIVED_SERVICE_ANNOTATION, EndpointSliceObjects, ServiceImportType};
-use tombolo_api::service::{IpFamily, Protocol, ServicePort};
+use tombolo_api::service::{IpFamily, LAST_APPLIED_ANNOTATION, Protocol, ServicePort};
 use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, OfferType, PREFER_ANNOTATION};
 use tombolo_api::{kep, mcs};
 
@@ -84,6 +85,9 @@ impl Import {
         labels.insert(MANAGED_BY_LABEL.to_owned(), MANAGER.to_owned());
         let mut annotations = self.annotations.clone();
         annotations.remove(DERIVED_SERVICE_ANNOTATION);
+        // How local and remote endpoints meet under a name of this cluster is not for exporting clusters to say.
+        annotations.remove(STRATEGY_ANNOTATION);
+        annotations.remove(LAST_APPLIED_ANNOTATION);
         if let Some(derived) = self.derived_service_name() {
             annotations.insert(DERIVED_SERVICE_ANNOTATION.to_owned(), derived);
         }

@@ -132,6 +132,8 @@ fn exported_labels_and_annotations_are_on_the_import_but_never_replace_ours() {
         spec.exported_annotations = [
             ("note".into(), "hello".into()),
             ("multicluster.kubernetes.io/derived-service".into(), "kubernetes".into()),
+            ("discovery.karmada.io/strategy".into(), "RemoteOnly".into()),
+            ("kubectl.kubernetes.io/last-applied-configuration".into(), "{}".into()),
         ]
         .into();
     });
@@ -144,6 +146,7 @@ fn exported_labels_and_annotations_are_on_the_import_but_never_replace_ours() {
     assert_eq!(annotations["note"], "hello");
     let derived = import.derived_service_name().unwrap();
     assert_eq!(annotations["multicluster.kubernetes.io/derived-service"], derived);
+    assert_eq!(annotations.len(), 2, "no exporting cluster decides what a name means here: {annotations:?}");
 }
 
 #[test]

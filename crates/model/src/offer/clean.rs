@@ -36,7 +36,7 @@ pub fn clean(mut offer: ServiceOfferSpec) -> (ServiceOfferSpec, Vec<Complaint>) 
     (offer, complaints)
 }
 
-fn clean_ports(ports: Vec<ServicePort>, complaints: &mut Vec<Complaint>) -> Vec<ServicePort> {
+pub(crate) fn clean_ports(ports: Vec<ServicePort>, complaints: &mut Vec<Complaint>) -> Vec<ServicePort> {
     let mut kept: Vec<ServicePort> = Vec::new();
     let mut names = BTreeSet::new();
     let mut numbers = BTreeSet::new();

@@ -5,7 +5,7 @@
 //! left out here and complained about, so that the exporting side can say so.
 
 mod clean;
-mod reading;
+pub(crate) mod reading;
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::complaint::Complaint;
 use crate::prefer;
 
 pub use clean::clean;
-pub(crate) use clean::{AFFINITY_SECONDS, ANY_TOPOLOGY};
+pub(crate) use clean::{AFFINITY_SECONDS, ANY_TOPOLOGY, clean_ports};
 
 /// An export, whatever its edition.
 #[derive(Clone, Debug, PartialEq)]

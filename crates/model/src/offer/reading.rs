@@ -37,7 +37,7 @@ pub(super) fn list(annotations: Option<&BTreeMap<String, String>>, key: &str) ->
     text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-pub(super) fn ports(spec: &ServiceSpec, complaints: &mut Vec<Complaint>) -> Vec<ServicePort> {
+pub(crate) fn ports(spec: &ServiceSpec, complaints: &mut Vec<Complaint>) -> Vec<ServicePort> {
     spec.ports.iter().flatten().filter_map(|port| read_port(port, complaints)).collect()
 }
 
@@ -55,7 +55,7 @@ fn read_port(port: &Declared, complaints: &mut Vec<Complaint>) -> Option<Service
 }
 
 /// The families the Service declares; on a server too old to say so, those of its addresses.
-pub(super) fn families(spec: &ServiceSpec, complaints: &mut Vec<Complaint>) -> Vec<IpFamily> {
+pub(crate) fn families(spec: &ServiceSpec, complaints: &mut Vec<Complaint>) -> Vec<IpFamily> {
     let declared: Vec<IpFamily> =
         words("spec.ipFamilies", spec.ip_families.as_deref().unwrap_or_default(), complaints);
     if !declared.is_empty() {

@@ -8,7 +8,7 @@
 //! source cluster does not: target reference, hints, the old topology map. A node's name travels to the hub, but only the
 //! cluster it comes from takes it over: elsewhere a node of the same name would look like the endpoint's.
 
-mod selection;
+pub(crate) mod selection;
 
 use std::collections::BTreeMap;
 
@@ -144,7 +144,7 @@ pub fn import(consumption: &Consumption<'_>, published: &EndpointSlice) -> Selec
     Selected { slice: Some(slice), dropped }
 }
 
-fn family(slice: &EndpointSlice) -> Option<IpFamily> {
+pub(crate) fn family(slice: &EndpointSlice) -> Option<IpFamily> {
     slice.address_type.parse().ok()
 }
 
@@ -161,7 +161,11 @@ fn serves(import: &Import, part: &Contribution, port: &EndpointPort) -> bool {
 }
 
 /// Labels, owner, and the time of the change that is on its way, by which its journey is measured.
-fn metadata(labels: &[(&str, &str)], owner: Option<&OwnerReference>, from: &EndpointSlice) -> ObjectMeta {
+pub(crate) fn metadata(
+    labels: &[(&str, &str)],
+    owner: Option<&OwnerReference>,
+    from: &EndpointSlice,
+) -> ObjectMeta {
     let labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string()));
     let annotations = from.metadata.annotations.as_ref();
     let changed = annotations.and_then(|annotations| annotations.get(LAST_CHANGE_TRIGGER_TIME_ANNOTATION));

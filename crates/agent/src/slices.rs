@@ -1,0 +1,63 @@
+//! Slices of other clusters on their way into this one: which are believed, and how they are written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{Api, Error};
+use tombolo_model::{ClusterId, origin};
+use tombolo_runtime::Key;
+
+use crate::shared::Shared;
+use crate::write::{Extent, delete, find, is_ours, name_taken, put};
+
+impl Shared {
+    /// Those of a source's slices of an offer that are believed, and how many endpoints are beyond its limit.
+    pub(crate) fn believed<'a>(
+        &self,
+        source: &ClusterId,
+        offer: &str,
+        published: &'a [Arc<EndpointSlice>],
+    ) -> (Vec<&'a EndpointSlice>, usize) {
+        let believed = published
+            .iter()
+            .map(|slice| &**slice)
+            .filter(|slice| origin::check_slice(source, slice, |name| name == offer).is_ok());
+        origin::admit_slices(believed, &self.config.limits)
+    }
+
+    /// Writes the slices of a namespace that are new or differ. One whose name somebody else has does not keep the others
+    /// from being written; it is the error that is returned in the end.
+    pub(crate) async fn put_slices(
+        &self,
+        namespace: &str,
+        wanted: &BTreeMap<String, EndpointSlice>,
+    ) -> Result<Option<Error>, Error> {
+        let api: Api<EndpointSlice> = Api::namespaced(self.member.clone(), namespace);
+        let mut in_the_way = None;
+        for (name, slice) in wanted {
+            let current = find(&api, self.slices.get(&Key::new(namespace, name.clone())), name).await?;
+            if let Some(taken) = current.as_deref().filter(|slice| !is_ours(*slice)) {
+                in_the_way = Some(name_taken(taken));
+                continue;
+            }
+            if let Some(written) = put(&api, current.as_deref(), slice, Extent::Whole).await? {
+                self.metrics.note_slice(current.as_deref(), &written, self.config.clock.now());
+            }
+        }
+        Ok(in_the_way)
+    }
+
+    /// Deletes slices of a namespace.
+    pub(crate) async fn delete_slices(
+        &self,
+        namespace: &str,
+        stale: impl IntoIterator<Item = Arc<EndpointSlice>>,
+    ) -> Result<(), Error> {
+        let api: Api<EndpointSlice> = Api::namespaced(self.member.clone(), namespace);
+        for slice in stale {
+            delete(&api, &*slice).await?;
+        }
+        Ok(())
+    }
+}
