@@ -22,6 +22,7 @@ pub mod happening;
 pub mod import;
 pub mod liveness;
 pub mod merge;
+pub mod multi_cluster_service;
 pub mod names;
 pub mod offer;
 pub mod origin;

@@ -8,7 +8,7 @@
 //! source cluster does not: target reference, hints, the old topology map. A node's name travels to the hub, but only the
 //! cluster it comes from takes it over: elsewhere a node of the same name would look like the endpoint's.
 
-mod selection;
+pub(crate) mod selection;
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ pub fn import(consumption: &Consumption<'_>, published: &EndpointSlice) -> Selec
     Selected { slice: Some(slice), dropped }
 }
 
-fn family(slice: &EndpointSlice) -> Option<IpFamily> {
+pub(crate) fn family(slice: &EndpointSlice) -> Option<IpFamily> {
     slice.address_type.parse().ok()
 }
 

@@ -16,7 +16,7 @@ pub const MAX_ENDPOINTS: usize = 1000;
 const MAX_ADDRESSES: usize = 100;
 const MAX_PORTS: usize = 100;
 
-pub(super) fn endpoints(
+pub(crate) fn endpoints(
     slice: &EndpointSlice,
     family: IpFamily,
     declared: &Declared,
@@ -66,7 +66,7 @@ fn select(
 }
 
 /// The ports an API server takes: each name once, with a real number if any, and a known protocol.
-pub(super) fn ports(slice: &EndpointSlice) -> Vec<EndpointPort> {
+pub(crate) fn ports(slice: &EndpointSlice) -> Vec<EndpointPort> {
     let mut names = BTreeSet::new();
     let valid = |port: &&EndpointPort| {
         let name = port.name.as_deref().unwrap_or_default();
