@@ -1,9 +1,13 @@
 //! `tombolo`: one binary, one subcommand per part.
 
+mod admin;
 mod agent;
 mod apiserver;
+mod connect;
 mod failure;
+mod hub;
 mod interrupt;
+mod process;
 mod span;
 
 use std::process::ExitCode;
@@ -27,6 +31,8 @@ enum Command {
     Apiserver(apiserver::Arguments),
     /// Run the agent of a member cluster: offer what it exports, import what others offer.
     Agent(Box<agent::Arguments>),
+    /// Run the hub's own part: look after clusters and MultiClusterServices.
+    Hub(Box<hub::Arguments>),
 }
 
 #[tokio::main]
@@ -36,6 +42,7 @@ async fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Apiserver(command) => apiserver::run(command).await,
         Command::Agent(command) => agent::run(*command).await,
+        Command::Hub(command) => hub::run(*command).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,7 +56,7 @@ fn start_logging(verbose: bool, command: &Command) {
     let quiet = match command {
         _ if verbose => "debug",
         Command::Apiserver(_) => "warn",
-        Command::Agent(_) => "info",
+        Command::Agent(_) | Command::Hub(_) => "info",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

@@ -1,0 +1,10 @@
+//! MultiClusterServices across clusters: a hub and the agents of its members, all in one process, under paused time.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+mod access;
+mod clusters;
+mod fleet;
+mod health;
+mod stories;
+mod truth;
