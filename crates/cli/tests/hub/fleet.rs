@@ -35,6 +35,8 @@ pub(crate) struct Member {
 pub(crate) struct Fleet {
     pub(crate) hub: Cluster,
     pub(crate) members: Vec<Member>,
+    /// Between the hub's part and its API server.
+    pub(crate) link: Faults,
     pub(crate) metrics: Metrics,
     pub(crate) push: Vec<tombolo_hub::PushMember>,
     part: Option<JoinHandle<()>>,
@@ -93,7 +95,14 @@ impl Fleet {
 
     /// One whose parts run already.
     pub(crate) fn with(hub: Cluster, members: Vec<Member>) -> Self {
-        Self { hub, members, metrics: Metrics::default(), push: Vec::new(), part: None }
+        Self {
+            hub,
+            members,
+            link: Faults::seeded(9),
+            metrics: Metrics::default(),
+            push: Vec::new(),
+            part: None,
+        }
     }
 
     /// One more member.
@@ -145,7 +154,8 @@ impl Fleet {
             push: self.push.clone(),
             ..tombolo_hub::Config::new("test")
         };
-        let hub = Hub::new(config, self.hub.client()).with_metrics(&self.metrics);
+        let client = self.link.client(&self.hub, User::admin());
+        let hub = Hub::new(config, client).with_metrics(&self.metrics);
         self.part = Some(tokio::spawn(hub.run(std::future::pending())));
     }
 

@@ -6,5 +6,6 @@ mod access;
 mod clusters;
 mod fleet;
 mod health;
+mod simulation;
 mod stories;
 mod truth;
