@@ -5,6 +5,9 @@
 //! for its own cluster; the hub runs the same for members that have no agent. Every step compares all there is with all
 //! there should be, so nothing has to be remembered: what was put into the member carries the name of its Work, and goes
 //! when the Work is gone, however long ago that was.
+//!
+//! The strategy of a MultiClusterService travels in the annotations of its Works; whoever attaches slices only sometimes
+//! decides so where a slice is applied.
 
 mod collect;
 mod execute;

@@ -6,6 +6,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tombolo_api::karmada::networking::MultiClusterService;
 
 use crate::fleet::{Fleet, NAMESPACE, apply, eventually, template};
 
@@ -163,8 +164,7 @@ async fn a_service_is_taken_over_only_when_an_annotation_says_so() {
         "metadata": {"name": "foo", "annotations": {"work.karmada.io/conflict-resolution": "overwrite"}},
         "spec": {"types": ["CrossCluster"]},
     });
-    apply::<tombolo_api::karmada::networking::MultiClusterService>(&fleet.hub.client(), NAMESPACE, &adopting)
-        .await;
+    apply::<MultiClusterService>(&fleet.hub.client(), NAMESPACE, &adopting).await;
     eventually("it is taken over", || async {
         serde_json::to_value(target(member2.service().await.unwrap())).unwrap() == 8080
     })
@@ -224,4 +224,33 @@ async fn endpoints_follow_their_source_with_few_writes() {
     for work in moved {
         assert!(work.metadata.generation <= Some(2), "each was written once");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_one_service_is_no_reason_to_look_at_the_others() {
+    let fleet = Fleet::of(3).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    for number in 0..20 {
+        let name = format!("other-{number}");
+        let mut service = template();
+        service["metadata"]["name"] = json!(name);
+        apply::<Service>(&fleet.hub.client(), NAMESPACE, &service).await;
+        let object = json!({
+            "apiVersion": "networking.karmada.io/v1alpha1", "kind": "MultiClusterService",
+            "metadata": {"name": name}, "spec": {"types": ["CrossCluster"]},
+        });
+        apply::<MultiClusterService>(&fleet.hub.client(), NAMESPACE, &object).await;
+    }
+    eventually("all Works are there", || async { fleet.works().await.len() == 21 * 3 + 1 + 2 }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let before = fleet.metrics.service_reconciles();
+    fleet.members[0].endpoints(&["10.1.0.2"]).await;
+    let member3 = &fleet.members[2];
+    eventually("the new endpoint", || async { member3.reached().await == ["10.1.0.2"] }).await;
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let looks = fleet.metrics.service_reconciles() - before;
+    // The report, and the return of the two Works that follow from it.
+    assert!((1..=3).contains(&looks), "{looks} looks");
 }
