@@ -6,7 +6,7 @@
 //! that comes back with another identity is another cluster: the old one leaves first.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -21,7 +21,7 @@ use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, Membership};
 use tombolo_model::{ClusterId, names, origin};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue, delete, is_conflict, unless_gone};
 
-use crate::shared::{HEARTBEAT, Shared, WRITER, is_ready};
+use crate::shared::{HEARTBEAT, Shared, WRITER, is_ready, locked};
 
 /// The role that lets an agent work in its execution namespace (deploy/hub/hub-rbac.yaml).
 const MEMBER_ROLE: &str = "tombolo-member-works";
@@ -34,10 +34,6 @@ pub(crate) struct Clusters {
     queue: Arc<Queue<String>>,
     /// The namespaces in which agents were let in, by UID.
     admitted: Mutex<BTreeSet<String>>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Clusters {

@@ -12,6 +12,7 @@ mod metrics;
 mod push;
 mod services;
 mod shared;
+mod unseen;
 
 pub use self::config::{Config, PushMember};
 pub use self::metrics::Metrics;

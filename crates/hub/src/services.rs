@@ -1,7 +1,7 @@
 //! Bringing MultiClusterServices about: the Works that the model wants, and what can be said on the object.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
@@ -17,13 +17,14 @@ use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
 use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::LOCAL_FIRST_MIN_READY_ANNOTATION;
 use tombolo_model::multi_cluster_service::{
-    Place, Plan, View, concerns, events, is_collected, is_confirmed, place, plan, service_of,
+    Place, Plan, View, concerns, events, is_collected, is_confirmed, place, plan,
 };
 use tombolo_model::origin;
 use tombolo_runtime::{Change, Controller, Extent, Key, News, Next, Queue, delete, put, unless_gone};
 use tombolo_works::Way;
 
-use crate::shared::{Shared, WRITER, is_ready};
+use crate::shared::{Shared, WRITER, is_ready, locked, service_key};
+use crate::unseen::Unseen;
 
 /// How many Works are written at the same time: each waits for the server, and a change may concern every cluster.
 const AT_ONCE: usize = 16;
@@ -33,6 +34,7 @@ pub(crate) struct Services {
     shared: Arc<Shared>,
     queue: Arc<Queue<Key>>,
     times: Arc<Times>,
+    unseen: Arc<Unseen>,
 }
 
 /// Since when things are under way, to tell how long they took.
@@ -44,20 +46,18 @@ struct Times {
     sent: Mutex<BTreeMap<Place, Instant>>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Services {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         let (queue, times) = (Arc::new(Queue::new()), Arc::new(Times::default()));
-        listen_to_objects(shared, &queue, &times);
+        let unseen = Arc::new(Unseen::default());
+        listen_to_objects(shared, &queue);
+        listen_to_works(shared, &queue, &times, &unseen);
         listen_to_clusters(shared, &queue);
-        Self { shared: shared.clone(), queue, times }
+        Self { shared: shared.clone(), queue, times, unseen }
     }
 }
 
-fn listen_to_objects(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>, times: &Arc<Times>) {
+fn listen_to_objects(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>) {
     let add = queue.clone();
     shared.objects.listen(move |object| add.add(Key::of(object)));
     let (add, objects) = (queue.clone(), shared.objects.clone());
@@ -67,10 +67,19 @@ fn listen_to_objects(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>, times: &Arc<
             add.add(key);
         }
     });
-    let (add, times) = (queue.clone(), times.clone());
-    shared.works.listen(move |work| {
-        let Some(service) = service_of(work) else { return };
-        let key = Key::new(service.namespace, service.name);
+}
+
+fn listen_to_works(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>, times: &Arc<Times>, unseen: &Arc<Unseen>) {
+    let (add, times, unseen) = (queue.clone(), times.clone(), unseen.clone());
+    shared.works.listen_to_changes(move |change| {
+        let (Change::Put { new: work, .. } | Change::Gone(work)) = change;
+        if let Change::Put { old: Some(old), .. } = change {
+            service_key(old).into_iter().for_each(|key| add.add(key));
+        }
+        let Some(key) = service_key(work) else { return };
+        if matches!(change, Change::Gone(_)) {
+            unseen.forget(&key, &place(work));
+        }
         if is_collected(work) {
             locked(&times.reported).entry(key.clone()).or_insert_with(Instant::now);
         }
@@ -121,7 +130,7 @@ impl Controller for Services {
         self.shared.metrics.count_reconcile(Self::NAME);
         // Before the Works are read: what is reported from now on is for the next time.
         let detected = locked(&self.times.reported).remove(item);
-        let works = self.shared.works.group(item);
+        let works = self.unseen.complete(item, self.shared.works.group(item));
         let Some(object) = self.shared.objects.get(item) else {
             self.carry_out(&works, &Plan::default(), detected).await?;
             return Ok(Next::Rest);
@@ -188,9 +197,8 @@ impl Services {
     ) -> Result<(), Error> {
         let api: Api<Work> = Api::namespaced(self.shared.client.clone(), &place.0);
         let current = current.filter(|held| !has_leftovers(held, work));
-        if put(WRITER, &api, current, work, Extent::Whole).await?.is_none() {
-            return Ok(());
-        }
+        let Some(written) = put(WRITER, &api, current, work, Extent::Whole).await? else { return Ok(()) };
+        self.unseen.note(written);
         self.shared.metrics.count_write("put");
         let is_service =
             work.spec.workload.as_ref().is_some_and(|load| load.manifests[0]["kind"] == "Service");

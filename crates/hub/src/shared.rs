@@ -50,9 +50,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(config: Config, client: Client, metrics: Metrics) -> Self {
-        let works = Cache::grouped(|work: &Work| {
-            service_of(work).map(|service| Key::new(service.namespace, service.name)).into_iter().collect()
-        });
+        let works = Cache::grouped(|work: &Work| service_key(work).into_iter().collect());
         Self {
             events: Events::new(client.clone(), config.clock.clone(), WRITER, &config.instance),
             config,
@@ -130,8 +128,17 @@ impl Shared {
     }
 
     pub(crate) fn pushed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.pushed.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.pushed)
     }
+}
+
+/// The MultiClusterService that a Work is for.
+pub(crate) fn service_key(work: &Work) -> Option<Key> {
+    service_of(work).map(|service| Key::new(service.namespace, service.name))
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a Cluster says that it is ready.
