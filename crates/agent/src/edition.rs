@@ -1,13 +1,9 @@
 //! The two editions of the API at the agent's edge: which kinds they have. Everything else is in the model's policy.
 
-use std::fmt::Debug;
 use std::net::IpAddr;
 
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::Resource;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tombolo_api::condition::{self, Stored};
 use tombolo_api::{kep, mcs};
@@ -15,30 +11,7 @@ use tombolo_model::conditions::{ImportState, of_import};
 use tombolo_model::offer::Export;
 use tombolo_model::{Import, Policy};
 
-/// A kind that the agent reads and writes.
-pub(crate) trait Kind:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Serialize
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<K> Kind for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Serialize
-        + Send
-        + Sync
-        + 'static
-{
-}
+pub(crate) use tombolo_runtime::Kind;
 
 /// One edition of the Multi-Cluster Services API.
 pub(crate) trait Edition: Send + Sync + 'static {

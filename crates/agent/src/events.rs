@@ -1,75 +1,23 @@
-//! Events: what happened, beside the objects it happened to.
-//!
-//! They help people and nothing depends on them, so one that cannot be written is let go.
+//! Events of the agent: what happened, beside the objects it happened to.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::Client;
 use tombolo_model::happening::Happening;
-use tombolo_runtime::Clock;
+use tombolo_runtime::{Clock, News};
 
 use crate::edition::Kind;
 use crate::write::MANAGER;
 
-/// How long a sentence an event may hold.
-const LONGEST_NOTE: usize = 1024;
-
 /// Where events are written.
-pub(crate) struct Events {
-    client: Client,
-    clock: Clock,
-    instance: String,
-    written: AtomicU64,
-}
+pub(crate) struct Events(tombolo_runtime::Events);
 
 impl Events {
     pub(crate) fn new(client: Client, clock: Clock, instance: &str) -> Self {
-        Self { client, clock, instance: instance.to_owned(), written: AtomicU64::default() }
+        Self(tombolo_runtime::Events::new(client, clock, MANAGER, instance))
     }
 
     /// Writes that something happened to an object.
     pub(crate) async fn tell<K: Kind>(&self, object: &K, happening: &Happening) {
-        let namespace = object.namespace().unwrap_or_default();
-        let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-        let event = self.event(object, happening);
-        if let Err(error) = api.create(&PostParams::default(), &event).await {
-            tracing::debug!(%error, reason = happening.reason, "an event was not written");
-        }
-    }
-
-    fn event<K: Kind>(&self, object: &K, happening: &Happening) -> Event {
-        let now = self.clock.now();
-        // Several in one instant must not share a name.
-        let count = self.written.fetch_add(1, Ordering::Relaxed);
-        let stamp = now.as_nanosecond().wrapping_add(i128::from(count));
-        let name: String = object.name_any().chars().take(200).collect();
-        Event {
-            metadata: ObjectMeta {
-                name: Some(format!("{}.{stamp:x}", name.trim_end_matches(['-', '.']))),
-                namespace: object.namespace(),
-                ..ObjectMeta::default()
-            },
-            action: Some("Reconcile".to_owned()),
-            event_time: Some(MicroTime(now)),
-            note: Some(happening.note.chars().take(LONGEST_NOTE).collect()),
-            reason: Some(happening.reason.clone()),
-            regarding: Some(ObjectReference {
-                api_version: Some(K::api_version(&()).into_owned()),
-                kind: Some(K::kind(&()).into_owned()),
-                name: object.meta().name.clone(),
-                namespace: object.namespace(),
-                resource_version: object.resource_version(),
-                uid: object.uid(),
-                ..ObjectReference::default()
-            }),
-            reporting_controller: Some(format!("tombolo.dev/{MANAGER}")),
-            reporting_instance: Some(self.instance.chars().take(128).collect()),
-            type_: Some(happening.severity.as_str().to_owned()),
-            ..Event::default()
-        }
+        let Happening { severity, reason, note } = happening;
+        self.0.tell(object, &News { severity: severity.as_str(), reason, note }).await;
     }
 }

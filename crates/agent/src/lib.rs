@@ -2,8 +2,9 @@
 //!
 //! It offers at the hub what its cluster exports (`exports`), brings in what all clusters offer (`imports`), keeps a lease
 //! per source cluster and removes what a dead one left (`sources`), and says at the hub that it lives and how far it has
-//! come (`membership`). Exports that a label asks for it makes itself (`auto_export`). Under a Service's own name it brings in what
-//! a ServiceImport with a strategy asks for (`native`). What any of this means is decided in `model`; here it is read, written and repeated until it is
+//! come (`membership`). Exports that a label asks for it makes itself (`auto_export`). Under a Service's own name it brings
+//! in what a ServiceImport with a strategy asks for (`native`). Works that the hub has for its cluster it applies, and
+//! reports slices for them (the crate `works`). What any of this means is decided in `model`; here it is read, written and repeated until it is
 //! true. Every step compares everything there is with everything there should be, so a restart needs no memory.
 
 mod auto_export;
@@ -31,7 +32,9 @@ use std::sync::Arc;
 
 use kube::{Client, Error};
 use tokio::task::JoinSet;
+use tombolo_model::address::Declared;
 use tombolo_runtime::{Readiness, work};
+use tombolo_works::Works;
 
 use self::edition::{Kep, Mcs};
 use self::metrics::Side;
@@ -99,11 +102,18 @@ impl Agent {
         let refusals = metrics.count_errors(refusals::Refusals::new(&shared));
         let expiry = metrics.count_errors(sources::Expiry::new(&shared));
         let auto = metrics.count_errors(auto_export::AutoExports::new(&shared, &kep, &mcs));
+        let works = works(&shared);
         shared.follow(&mut tasks);
         kep.follow(&shared, &mut tasks);
         mcs.follow(&shared, &mut tasks);
         tasks.spawn(membership::run(shared.clone()));
         tasks.spawn(sources::run(shared.clone()));
+        tasks.spawn(async move {
+            match works {
+                Some(works) => works.run().await,
+                None => std::future::pending().await,
+            }
+        });
         if let Some(gates) = self.gates.take() {
             tasks.spawn(gates.open(shared.clone(), kep.clone(), mcs.clone()));
         }
@@ -148,4 +158,21 @@ impl Drop for Listening {
         self.kep.stop_telling();
         self.mcs.stop_telling();
     }
+}
+
+/// The Works of this cluster at the hub. An id that is no name of a Karmada cluster has none.
+fn works(shared: &Shared) -> Option<Works> {
+    let config = tombolo_works::Config {
+        cluster: shared.config.cluster.clone(),
+        declared: Declared::read(&shared.config.pod_cidrs).0,
+        create_namespaces: shared.config.create_namespaces,
+        clock: shared.config.clock.clone(),
+    };
+    let member = tombolo_works::Member {
+        client: shared.member.clone(),
+        services: shared.services.clone(),
+        slices: shared.slices.clone(),
+        namespaces: shared.namespaces.clone(),
+    };
+    Works::new(config, member, shared.hub.clone(), shared.metrics.durations())
 }

@@ -60,6 +60,7 @@ pub struct Metrics(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     propagation: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    durations: tombolo_works::Metrics,
     writes: Family<Labels<3>, Counter>,
     errors: Family<Labels<1>, Counter>,
     drops: Mutex<BTreeMap<Passage, DropCount>>,
@@ -71,6 +72,7 @@ impl Default for Inner {
     fn default() -> Self {
         Self {
             propagation: Family::new_with_constructor(histogram),
+            durations: tombolo_works::Metrics::default(),
             writes: Family::default(),
             errors: Family::default(),
             drops: Mutex::default(),
@@ -90,8 +92,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Metrics {
-    /// Makes them show in `registry`, all under `tombolo_agent_`.
+    /// Makes them show in `registry`: those of specs/003 under their names, all others under `tombolo_agent_`.
     pub fn register(&self, registry: &mut Registry) {
+        self.0.durations.register(registry);
         let registry = registry.sub_registry_with_prefix("tombolo_agent");
         registry.register(
             "propagation_seconds",
@@ -110,6 +113,11 @@ impl Metrics {
             self.0.errors.clone(),
         );
         registry.register_collector(Box::new(self.clone()));
+    }
+
+    /// The durations of specs/003.
+    pub(crate) fn durations(&self) -> &tombolo_works::Metrics {
+        &self.0.durations
     }
 
     /// The same client, with its writes counted.

@@ -184,7 +184,7 @@ fn by_name(name: &str) -> Key {
 
 /// The group of everything with a label in a namespace.
 fn by_label(namespace: &str, label: &str, value: &str) -> Key {
-    Key::new(namespace, format!("{label}={value}"))
+    Key::of_label(namespace, label, value)
 }
 
 fn by_own_label(slice: &EndpointSlice, label: &str) -> Option<Key> {

@@ -8,30 +8,22 @@ mod resolve;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use kube::{Client, Error};
+use kube::Error;
 use prometheus_client::registry::Registry;
-use tokio::sync::watch;
 use tombolo_agent::{Agent, Config, Metrics};
 use tombolo_api::service::IpFamily;
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Admin, Candidate, Readiness, Waiting};
+use tombolo_runtime::{Candidate, Readiness};
 
-use crate::admin;
 use crate::failure::Failure;
-use crate::interrupt::interrupted;
-use crate::span;
+use crate::process::{self, Leading, Process};
+use crate::{admin, span};
 
 /// The Lease in the member that the agents of a cluster compete for.
 const LEADER_LEASE: &str = "tombolo-agent";
-/// Who does not lead by then stands by, which is what a second agent is for: it is ready.
-const STANDBY_AFTER: Duration = Duration::from_secs(5);
-/// How long the end may take before it is forced.
-const DRAIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -97,10 +89,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     metrics.register(&mut registry);
     let leading = Leading::wait_in(&readiness);
     let admin = admin::bind(arguments.admin_address, registry, readiness.clone()).await?;
-    let elected = !arguments.no_leader_elect;
-    Process { agent, admin, readiness, leading, candidate: elected.then(|| candidate(&config)), member }
-        .run()
-        .await
+    let candidate = (!arguments.no_leader_elect).then(|| candidate(&config));
+    let process = Process { name: "agent", admin, leading, candidate, client: member };
+    process.run(|stopping| agent.with_readiness(&readiness).run(stopping)).await
 }
 
 /// What was resolved, once, so that nobody has to guess later.
@@ -153,78 +144,5 @@ async fn ask_hub(agent: &Agent, config: &Config) -> Result<(), Failure> {
 }
 
 fn candidate(config: &Config) -> Candidate {
-    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "agent".to_owned());
-    let started = config.clock.now().as_nanosecond();
-    let identity = format!("{host}_{}_{started}", std::process::id());
-    Candidate::new(config.namespace.clone(), LEADER_LEASE, identity)
-}
-
-/// Whether this process leads, or is content to stand by.
-#[derive(Clone)]
-struct Leading {
-    waiting: Arc<Mutex<Option<Waiting>>>,
-    working: Arc<AtomicBool>,
-}
-
-impl Leading {
-    fn wait_in(readiness: &Readiness) -> Self {
-        let waiting = Some(readiness.wait_for("leadership"));
-        Self { waiting: Arc::new(Mutex::new(waiting)), working: Arc::default() }
-    }
-
-    fn decided(&self) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-}
-
-/// Everything that runs.
-struct Process {
-    agent: Agent,
-    admin: Admin,
-    readiness: Readiness,
-    leading: Leading,
-    candidate: Option<Candidate>,
-    member: Client,
-}
-
-impl Process {
-    async fn run(self) -> Result<(), Failure> {
-        let (stop, stopping) = watch::channel(false);
-        let leading = self.leading.clone();
-        let work = async move {
-            let agent = self.agent.with_readiness(&self.readiness);
-            self.leading.working.store(true, Ordering::Relaxed);
-            self.leading.decided();
-            agent.run(stopped(stopping)).await;
-        };
-        let led = async move {
-            match self.candidate {
-                Some(candidate) => candidate.lead(self.member, work).await,
-                None => work.await,
-            }
-        };
-        let standby = async {
-            tokio::time::sleep(STANDBY_AFTER).await;
-            leading.decided();
-            std::future::pending::<()>().await;
-        };
-        tokio::pin!(led);
-        tokio::select! {
-            () = &mut led => return Err(Failure::new("the agent ended by itself, or does not lead any more")),
-            () = standby => {}
-            () = self.admin.run(std::future::pending()) => {}
-            asked = interrupted() => asked?,
-        }
-        tracing::info!("stopping");
-        let _ = stop.send(true);
-        // Who never led has nothing to finish.
-        if leading.working.load(Ordering::Relaxed) && tokio::time::timeout(DRAIN, led).await.is_err() {
-            tracing::warn!("not everything ended in time");
-        }
-        Ok(())
-    }
-}
-
-async fn stopped(mut stopping: watch::Receiver<bool>) {
-    let _ = stopping.wait_for(|stop| *stop).await;
+    Candidate::new(config.namespace.clone(), LEADER_LEASE, process::identity("agent", &config.clock))
 }

@@ -6,7 +6,9 @@ mod apiserver;
 mod connect;
 mod dns;
 mod failure;
+mod hub;
 mod interrupt;
+mod process;
 mod proxy;
 mod span;
 
@@ -35,6 +37,8 @@ enum Command {
     Dns(Box<dns::Arguments>),
     /// Run the service proxy of a node, or say what it does for a Service.
     Proxy(Box<proxy::Arguments>),
+    /// Run the hub's own part: look after clusters and MultiClusterServices.
+    Hub(Box<hub::Arguments>),
 }
 
 #[tokio::main]
@@ -46,6 +50,7 @@ async fn main() -> ExitCode {
         Command::Agent(command) => agent::run(*command).await,
         Command::Dns(command) => dns::run(*command).await,
         Command::Proxy(command) => proxy::run(*command).await,
+        Command::Hub(command) => hub::run(*command).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -61,7 +66,7 @@ fn start_logging(verbose: bool, command: &Command) {
         Command::Apiserver(_) => "warn",
         Command::Dns(command) if command.is_question() => "warn",
         Command::Proxy(command) if !command.runs_unattended() => "warn",
-        Command::Agent(_) | Command::Dns(_) | Command::Proxy(_) => "info",
+        Command::Agent(_) | Command::Dns(_) | Command::Hub(_) | Command::Proxy(_) => "info",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

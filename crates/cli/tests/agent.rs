@@ -322,3 +322,80 @@ fn the_shipped_rules_are_enough_for_the_process() {
         assert!(!metrics.contains("result=\"forbidden\""), "{metrics}");
     }
 }
+
+/// The first example of specs/003, verbatim.
+const SHARED: &str = r#"
+apiVersion: v1
+kind: Service
+metadata:
+  name: foo
+spec:
+  ports:
+  - port: 80
+    targetPort: 8080
+  selector:
+    app: foo
+---
+apiVersion: networking.karmada.io/v1alpha1
+kind: MultiClusterService
+metadata:
+  name: foo
+spec:
+  types:
+  - CrossCluster
+  serviceProvisionClusters:
+  - member2
+  serviceConsumptionClusters:
+  - member3
+"#;
+
+const ENDPOINTS: &str = r#"
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: foo-1, labels: {kubernetes.io/service-name: foo}}
+addressType: IPv4
+endpoints: [{addresses: [10.1.0.7], conditions: {ready: true}}]
+ports: [{port: 8080, protocol: TCP}]
+"#;
+
+#[test]
+fn a_hub_shares_a_service_between_a_member_with_an_agent_and_one_without() {
+    let fleet = Fleet::start();
+    fleet.at("hub").run("create namespace tombolo-member2").succeeds();
+    let kubeconfig = fleet.kubectl.home().join("kubeconfig");
+    let text = std::fs::read_to_string(&kubeconfig).expect("a kubeconfig");
+    let west = fleet.kubectl.file("west-only", &text).display().to_string();
+    fleet.kubectl.with(&format!("--kubeconfig={west}")).run("config use-context west").succeeds();
+    let agent = Agent::start(fleet.agent("east", &["--cluster-id", "member2"]));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tombolo"));
+    command
+        .args(["hub", "--context", "hub", "--admin-address", "127.0.0.1:0", "--kubeconfig"])
+        .arg(&kubeconfig)
+        .args(["--push", &format!("member3={west}")])
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut hub = Agent::start(command);
+    eventually("ready", || hub.get("/readyz").starts_with("HTTP/1.1 200"));
+    fleet.at("east").feed("apply -f -", ENDPOINTS).succeeds();
+    fleet.at("hub").feed("apply -f -", SHARED).succeeds();
+    for condition in ["ServiceApplied", "EndpointSliceCollected", "EndpointSliceApplied"] {
+        let wait = format!("wait multiclusterservice/foo --for=condition={condition} --timeout=60s");
+        fleet.at("hub").run(&wait).succeeds();
+    }
+    let endpoints = "get endpointslices -l kubernetes.io/service-name=foo \
+        -o jsonpath={.items[*].endpoints[*].addresses[*]}";
+    fleet.at("west").run(endpoints).prints("10.1.0.7");
+    fleet
+        .at("hub")
+        .run("get clusters -o name")
+        .prints("cluster.cluster.karmada.io/member2\ncluster.cluster.karmada.io/member3");
+    assert!(hub.get("/metrics").contains("mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}"));
+    assert!(agent.get("/metrics").contains("mcs_sync_eps_duration_seconds_count{way=\"collected\"}"));
+    fleet.at("hub").run("delete multiclusterservice foo --timeout=60s").succeeds();
+    eventually("taken back", || {
+        fleet.at("west").run("get services foo --ignore-not-found").succeeds().is_empty()
+    });
+    assert_eq!(hub.end_with("TERM"), Some(0), "{}", hub.log());
+}

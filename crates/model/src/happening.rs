@@ -40,7 +40,7 @@ impl Happening {
         Happening { severity: Severity::Warning, reason: reason.into(), note: note.into() }
     }
 
-    fn normal(reason: impl Into<String>, note: impl Into<String>) -> Self {
+    pub(crate) fn normal(reason: impl Into<String>, note: impl Into<String>) -> Self {
         Happening { severity: Severity::Normal, reason: reason.into(), note: note.into() }
     }
 }

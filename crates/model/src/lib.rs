@@ -23,6 +23,7 @@ pub mod hearing;
 pub mod import;
 pub mod liveness;
 pub mod merge;
+pub mod multi_cluster_service;
 pub mod names;
 pub mod offer;
 pub mod origin;

@@ -5,6 +5,8 @@
 //! its length, for certainty. They are at most 63 characters long, so that each can be a label value, too. The hash has 120 bits: nobody finds two inputs with the same one by trying.
 
 use ring::digest;
+use tombolo_api::karmada::EXECUTION_NAMESPACE_PREFIX;
+use tombolo_api::karmada::cluster::MAX_NAME_LENGTH;
 use tombolo_api::karmada::strategy::IMPORTED_SLICE_PREFIX;
 use tombolo_api::tombolo::{DERIVED_SERVICE_PREFIX, Dialect, HUB_NAMESPACE_PREFIX, ServiceRef};
 
@@ -63,6 +65,34 @@ pub fn derived_service(dialect: Dialect, service: &ServiceRef) -> String {
 /// already, so a label before it is enough.
 pub fn source_lease(source: &ClusterId) -> String {
     format!("tombolo-source.{source}")
+}
+
+/// The namespace of a member's Works at the hub; none for an id that is no name of a Karmada cluster.
+pub fn execution_namespace(cluster: &ClusterId) -> Option<String> {
+    let fits = is_dns_label(cluster.as_str()) && cluster.as_str().len() <= MAX_NAME_LENGTH;
+    fits.then(|| format!("{EXECUTION_NAMESPACE_PREFIX}{cluster}"))
+}
+
+/// The Work that brings a Service to a member.
+pub fn service_work(service: &ServiceRef) -> String {
+    hashed("service work", "", &service.name, &[&service.namespace, &service.name])
+}
+
+/// The Work in which a member reports a slice of a Service.
+pub fn collected_work(service: &ServiceRef, slice: &str) -> String {
+    hashed("collected work", "", slice, &[&service.namespace, &service.name, slice])
+}
+
+/// The Work that brings a slice of one member to another one.
+pub fn dispatched_work(service: &ServiceRef, source: &ClusterId, slice: &str) -> String {
+    let parts = [source.as_str(), &service.namespace, &service.name, slice];
+    hashed("dispatched work", "", &format!("{source}-{slice}"), &parts)
+}
+
+/// The slice in the member that such a Work is for.
+pub fn dispatched_slice(service: &ServiceRef, source: &ClusterId, slice: &str) -> String {
+    let parts = [source.as_str(), &service.namespace, &service.name, slice];
+    hashed("dispatched slice", IMPORTED_SLICE_PREFIX, &format!("{}-{source}", service.name), &parts)
 }
 
 /// Prefix, what can be read of the parts, and the hash: a DNS label.
@@ -192,6 +222,17 @@ mod tests {
                 let made = hub_namespace(cluster);
                 prop_assert!(is_dns_label(&made) && made.starts_with(HUB_NAMESPACE_PREFIX), "{}", made);
                 note("namespace", made, vec![cluster.as_str()]);
+                let made = collected_work(&service, slice);
+                prop_assert!(is_dns_label(&made), "{}", made);
+                note("collected", made, vec![namespace, name, slice]);
+                for made in [dispatched_work(&service, cluster, slice), dispatched_slice(&service, cluster, slice)] {
+                    prop_assert!(is_dns_label(&made), "{}", made);
+                    note("dispatched", made, vec![cluster.as_str(), namespace, name, slice]);
+                }
+                if let Some(made) = execution_namespace(cluster) {
+                    prop_assert!(is_dns_label(&made), "{}", made);
+                    note("execution namespace", made, vec![cluster.as_str()]);
+                }
                 let made = source_lease(cluster);
                 prop_assert!(is_dns_subdomain(&made), "{}", made);
                 note("lease", made, vec![cluster.as_str()]);

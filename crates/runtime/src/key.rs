@@ -16,6 +16,11 @@ impl Key {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
+    /// The group of everything in a namespace whose label has this value, for [`Cache::group`](crate::Cache::group).
+    pub fn of_label(namespace: impl Into<String>, label: &str, value: &str) -> Self {
+        Self::new(namespace, format!("{label}={value}"))
+    }
+
     pub fn of<K: ResourceExt>(object: &K) -> Self {
         Self::new(object.namespace().unwrap_or_default(), object.name_any())
     }

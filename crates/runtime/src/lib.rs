@@ -1,22 +1,26 @@
 //! The process kit: what every part of Tombolo needs around its decisions.
 //!
 //! Watch events → [`Cache`] → [`Queue`] → a [`Controller`] that looks at everything and does what is missing; one clock;
-//! [`Candidate`]s for leadership; [`Readiness`] and the [`Admin`] endpoint that tells about it.
+//! [`Candidate`]s for leadership; [`put`], which writes only what differs, and [`Events`]; [`Readiness`] and the [`Admin`] endpoint that tells about it.
 
 mod admin;
 mod cache;
 mod clock;
+mod events;
 mod key;
 mod leader;
 mod queue;
 mod readiness;
 mod work;
+mod write;
 
 pub use self::admin::Admin;
 pub use self::cache::{Cache, Change, Patience, follow};
 pub use self::clock::{Clock, stamp};
+pub use self::events::{Events, News};
 pub use self::key::Key;
 pub use self::leader::Candidate;
 pub use self::queue::Queue;
 pub use self::readiness::{Readiness, Waiting};
 pub use self::work::{Controller, Next, is_conflict, is_not_found, is_place_gone, unless_gone, work};
+pub use self::write::{Extent, Kind, delete, find, holds, put};

@@ -47,6 +47,16 @@ pub const NAME_LABEL: &str = "multiclusterservice.karmada.io/name";
 /// Label of a Work, annotation of a claimed Service: the namespace of the MultiClusterService (Karmada as built).
 pub const NAMESPACE_LABEL: &str = "multiclusterservice.karmada.io/namespace";
 
+/// Annotation of a collected or dispatched slice: when the original was made and its UID. Generations of one original can
+/// be compared; an original that was made anew under the same name begins again with 1.
+pub const SLICE_ORIGIN_ANNOTATION: &str = "tombolo.dev/slice-origin";
+
+/// Label of the Work that holds a Service: the member is to report the Service's slices.
+pub const PROVISION_LABEL: &str = "tombolo.dev/provision";
+
+/// Condition of that Work: the member reports the Service's slices.
+pub const COLLECTED_CONDITION: &str = "tombolo.dev/Collected";
+
 /// Finalizer of a MultiClusterService (Karmada as built).
 pub const FINALIZER: &str = "karmada.io/multiclusterservice-controller";
 

@@ -1,0 +1,114 @@
+//! The shipped RBAC rules are enough for a hub and its agents, and keep members out of each other's namespaces.
+
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, Error};
+use serde_json::{Value, json};
+use tombolo_agent::{Agent, Config};
+use tombolo_api::karmada::cluster::Cluster as Registered;
+use tombolo_api::karmada::work::Work;
+use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User, controllers};
+use tombolo_hub::Hub;
+use tombolo_runtime::Candidate;
+
+use crate::fleet::{EPOCH, Fleet, Member, eventually, install_crds};
+
+const HUB_RULES: &str = include_str!("../../../../deploy/hub/hub-rbac.yaml");
+const MEMBER_RULES: &str = include_str!("../../../../deploy/hub/member-rbac.yaml");
+const AGENT_RULES: &str = include_str!("../../../../deploy/member/agent-rbac.yaml");
+
+/// Applies a manifest as an administrator would.
+async fn apply(client: &Client, manifest: &str) {
+    for document in manifest.split("\n---\n") {
+        let value: Value = serde_saphyr::from_str(document).unwrap();
+        let (group, version) = value["apiVersion"].as_str().unwrap().split_once('/').unwrap_or(("", "v1"));
+        let kind = GroupVersionKind::gvk(group, version, value["kind"].as_str().unwrap());
+        let resource = ApiResource::from_gvk(&kind);
+        let api: Api<DynamicObject> = match value["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        let name = value["metadata"]["name"].as_str().unwrap().to_owned();
+        api.patch(&name, &PatchParams::apply("admin").force(), &Patch::Apply(&value)).await.unwrap();
+    }
+}
+
+async fn guarded(name: &str, seed: u64) -> Cluster {
+    let cluster = Cluster::new(Options {
+        rbac: true,
+        clock: Clock::starting_at(EPOCH.parse().unwrap()),
+        entropy: Entropy::seeded(seed),
+        ..Options::named(name)
+    });
+    install_crds(&cluster.client()).await;
+    cluster
+}
+
+/// A hub and members whose parts have nothing but the shipped rules.
+async fn guarded_fleet() -> Fleet {
+    let hub = guarded("hub", 1).await;
+    apply(&hub.client(), HUB_RULES).await;
+    tokio::spawn(controllers::run(hub.client(), controllers::Settings::default(), std::future::pending()));
+    let clock = Clock::starting_at(EPOCH.parse().unwrap());
+    let config = tombolo_hub::Config { clock, ..tombolo_hub::Config::new("test") };
+    let account = hub.client_as(User::service_account("tombolo-system", "tombolo-hub"));
+    let part = Hub::new(config, account.clone());
+    let candidate = Candidate::new("tombolo-system", "tombolo-hub", "test");
+    tokio::spawn(async move { candidate.lead(account, part.run(std::future::pending())).await });
+    let mut members = Vec::new();
+    for (place, name) in ["member1", "member2"].into_iter().enumerate() {
+        apply(&hub.client(), &MEMBER_RULES.replace("NAMESPACE", &format!("tombolo-{name}"))).await;
+        let cluster = guarded(name, 10 + place as u64).await;
+        apply(&cluster.client(), AGENT_RULES).await;
+        let clock = Clock::starting_at(EPOCH.parse().unwrap());
+        let config = Config { clock, ..Config::new(name.parse().unwrap(), format!("identity-{name}")) };
+        let own = cluster.client_as(User::service_account("tombolo-system", "tombolo-agent"));
+        let there = agent_account(&hub, name);
+        tokio::spawn(Agent::new(config.clone(), own, there).run(std::future::pending()));
+        members.push(Member::of(cluster, config));
+    }
+    Fleet::with(hub, members)
+}
+
+fn agent_account(hub: &Cluster, member: &str) -> Client {
+    hub.client_as(User::service_account(&format!("tombolo-{member}"), "agent"))
+}
+
+fn is_forbidden<T>(result: Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Api(status)) if status.code == 403)
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_shipped_rules_a_service_is_shared_taken_back_and_a_cluster_leaves() {
+    let fleet = guarded_fleet().await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    member1.endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    fleet.delete_object().await;
+    eventually("taken back", || async {
+        fleet.object().await.is_none()
+            && member2.slices().await.is_empty()
+            && member2.service().await.is_none()
+    })
+    .await;
+    let clusters: Api<Registered> = Api::all(fleet.hub.client());
+    clusters.delete("member2", &DeleteParams::default()).await.unwrap();
+    eventually("left", || async { clusters.get_opt("member2").await.unwrap().is_none() }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_sees_and_writes_no_works_but_its_own() {
+    let fleet = guarded_fleet().await;
+    fleet.share(json!({})).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    let as_member1 = agent_account(&fleet.hub, "member1");
+    let own: Api<Work> = Api::namespaced(as_member1.clone(), "karmada-es-member1");
+    assert_eq!(own.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let others: Api<Work> = Api::namespaced(as_member1.clone(), "karmada-es-member2");
+    assert!(is_forbidden(others.list(&ListParams::default()).await));
+    assert!(is_forbidden(others.delete("any", &DeleteParams::default()).await));
+    let clusters: Api<Registered> = Api::all(as_member1);
+    assert!(is_forbidden(clusters.delete("member2", &DeleteParams::default()).await));
+}

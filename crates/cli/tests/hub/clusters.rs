@@ -1,0 +1,148 @@
+//! Joining, leaving, and coming back as somebody else.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tombolo_api::karmada::cluster::Cluster;
+use tombolo_api::tombolo::Membership;
+use tombolo_hub::PushMember;
+
+use crate::fleet::{Fleet, NAMESPACE, cluster, eventually, install_crds};
+
+/// The clusters, each with the status of its `Ready`.
+pub(crate) async fn clusters(client: &Client) -> Vec<(String, String)> {
+    let all = Api::<Cluster>::all(client.clone()).list(&Default::default()).await.unwrap();
+    let ready = |cluster: &Cluster| {
+        let conditions = cluster.status.clone().unwrap_or_default().conditions;
+        conditions.into_iter().find(|one| one.type_ == "Ready").map(|one| one.status).unwrap_or_default()
+    };
+    all.items.iter().map(|one| (one.metadata.name.clone().unwrap(), ready(one))).collect()
+}
+
+async fn has_namespace(client: &Client, name: &str) -> bool {
+    Api::<Namespace>::all(client.clone()).get_opt(name).await.unwrap().is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_joins_later_gets_what_is_for_all() {
+    let mut fleet = Fleet::of(2).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    let member2 = &fleet.members[1];
+    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    let place = fleet.join().await;
+    let late = &fleet.members[place];
+    eventually("it has it, too", || async { late.reached().await == ["10.1.0.1"] }).await;
+    late.endpoints(&["10.3.0.1"]).await;
+    let member2 = &fleet.members[1];
+    eventually("and gives", || async { member2.reached().await == ["10.1.0.1", "10.3.0.1"] }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    let hub = fleet.hub.client();
+    assert!(has_namespace(&hub, "karmada-es-member3").await);
+    let all = clusters(&hub).await;
+    assert_eq!(all.len(), 3);
+    assert!(all.iter().all(|(_, ready)| ready == "True"), "{all:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_leave_of_a_dead_cluster_finishes_by_itself_and_disturbs_nobody() {
+    let mut fleet = Fleet::of(3).await;
+    for (place, address) in ["10.1.0.1", "10.2.0.1"].into_iter().enumerate() {
+        fleet.members[place].endpoints(&[address]).await;
+    }
+    fleet.share(json!({})).await;
+    let member3 = &fleet.members[2];
+    eventually("shared", || async { member3.reached().await.len() == 2 }).await;
+    fleet.kill(0);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let hub = fleet.hub.client();
+    Api::<Cluster>::all(hub.clone()).delete("member1", &DeleteParams::default()).await.unwrap();
+    eventually("it has left", || async {
+        clusters(&hub).await.len() == 2 && !has_namespace(&hub, "karmada-es-member1").await
+    })
+    .await;
+    let statements: Api<Membership> = Api::namespaced(hub.clone(), "tombolo-member1");
+    assert!(statements.get_opt("member").await.unwrap().is_none(), "its name is free");
+    eventually("the conditions are true without it", || async { fleet.all_true().await }).await;
+    assert_eq!(fleet.members[2].reached().await, ["10.2.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_leaves_alive_is_cleaned_up() {
+    let fleet = Fleet::of(2).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    let hub = fleet.hub.client();
+    Api::<Cluster>::all(hub.clone()).delete("member2", &DeleteParams::default()).await.unwrap();
+    eventually("nothing is left in it", || async {
+        member2.slices().await.is_empty() && member2.service().await.is_none()
+    })
+    .await;
+    eventually("nor at the hub", || async { !has_namespace(&hub, "karmada-es-member2").await }).await;
+    assert!(member1.service().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_returns_with_another_identity_is_a_new_cluster() {
+    let mut fleet = Fleet::of(2).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    let member2 = &fleet.members[1];
+    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    let hub = fleet.hub.client();
+    let api: Api<Cluster> = Api::all(hub.clone());
+    let before = api.get("member1").await.unwrap();
+    fleet.kill(0);
+    let statements: Api<Membership> = Api::namespaced(hub.clone(), "tombolo-member1");
+    statements.delete("member", &DeleteParams::default()).await.unwrap();
+    fleet.restart(0, |config| config.identity = "somebody-else".to_owned());
+    eventually("there is a new Cluster", || async {
+        let now = api.get_opt("member1").await.unwrap();
+        now.is_some_and(|now| {
+            now.metadata.uid != before.metadata.uid && now.spec.id.as_deref() == Some("somebody-else")
+        })
+    })
+    .await;
+    let member2 = &fleet.members[1];
+    eventually("and it takes part", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hub_reaches_into_members_that_have_no_agent() {
+    let mut fleet = Fleet::of(1).await;
+    let pushed = cluster("pushed", 77);
+    install_crds(&pushed.client()).await;
+    fleet.push.push(PushMember {
+        cluster: "pushed".parse().unwrap(),
+        client: pushed.client(),
+        create_namespaces: false,
+    });
+    fleet.kill_hub();
+    fleet.start_hub();
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    let slices: Api<k8s_openapi::api::discovery::v1::EndpointSlice> =
+        Api::namespaced(pushed.client(), NAMESPACE);
+    eventually("it gets", || async {
+        let all = slices.list(&Default::default()).await.unwrap().items;
+        all.iter().any(|slice| slice.metadata.name.as_deref().unwrap().starts_with("import-foo-member1"))
+    })
+    .await;
+    let own = serde_json::from_value(json!({
+        "metadata": {"name": "foo-xyz", "labels": {"kubernetes.io/service-name": "foo"}},
+        "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.0.1"]}], "ports": [{"port": 8080}],
+    }))
+    .unwrap();
+    slices.create(&PostParams::default(), &own).await.unwrap();
+    let member1 = &fleet.members[0];
+    eventually("it gives", || async { member1.reached().await == ["10.1.0.1", "10.9.0.1"] }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    let all = clusters(&fleet.hub.client()).await;
+    assert!(all.contains(&("pushed".to_owned(), "True".to_owned())), "{all:?}");
+}

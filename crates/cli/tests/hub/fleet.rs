@@ -1,0 +1,295 @@
+//! A hub and some members, each with an agent that can be cut off or stopped.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tombolo_agent::{Agent, Config};
+use tombolo_api::crd;
+use tombolo_api::karmada::networking::MultiClusterService;
+use tombolo_api::karmada::work::Work;
+use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User, controllers};
+use tombolo_hub::{Hub, Metrics};
+use tombolo_testkit::Faults;
+
+pub(crate) const EPOCH: &str = "2026-01-01T00:00:00Z";
+/// Where the services are.
+pub(crate) const NAMESPACE: &str = "default";
+
+pub(crate) struct Member {
+    pub(crate) cluster: Cluster,
+    /// Between this member's agent and the hub.
+    pub(crate) link: Faults,
+    agent: Option<JoinHandle<()>>,
+    config: Config,
+}
+
+pub(crate) struct Fleet {
+    pub(crate) hub: Cluster,
+    pub(crate) members: Vec<Member>,
+    /// Between the hub's part and its API server.
+    pub(crate) link: Faults,
+    pub(crate) metrics: Metrics,
+    pub(crate) push: Vec<tombolo_hub::PushMember>,
+    part: Option<JoinHandle<()>>,
+}
+
+pub(crate) fn cluster(name: &str, seed: u64) -> Cluster {
+    Cluster::new(Options {
+        clock: Clock::starting_at(EPOCH.parse().unwrap()),
+        entropy: Entropy::seeded(seed),
+        ..Options::named(name)
+    })
+}
+
+pub(crate) async fn install_crds(client: &Client) {
+    for definition in crd::crds() {
+        let _ = Api::all(client.clone()).create(&PostParams::default(), &definition).await.unwrap();
+    }
+}
+
+async fn make_namespace(client: &Client, name: &str) {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+}
+
+pub(crate) async fn apply<K>(client: &Client, namespace: &str, value: &Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let name = value["metadata"]["name"].as_str().unwrap();
+    api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(value)).await.unwrap();
+}
+
+impl Fleet {
+    /// A hub and the members `member1`, …, all agents and the hub's own part running.
+    pub(crate) async fn of(size: usize) -> Self {
+        let hub = cluster("hub", 1);
+        install_crds(&hub.client()).await;
+        tokio::spawn(controllers::run(
+            hub.client(),
+            controllers::Settings::default(),
+            std::future::pending(),
+        ));
+        let mut fleet = Self::with(hub, Vec::new());
+        fleet.start_hub();
+        for _ in 0..size {
+            fleet.join().await;
+        }
+        fleet
+    }
+
+    /// One whose parts run already.
+    pub(crate) fn with(hub: Cluster, members: Vec<Member>) -> Self {
+        Self {
+            hub,
+            members,
+            link: Faults::seeded(9),
+            metrics: Metrics::default(),
+            push: Vec::new(),
+            part: None,
+        }
+    }
+
+    /// One more member.
+    pub(crate) async fn join(&mut self) -> usize {
+        let place = self.members.len();
+        let name = format!("member{}", place + 1);
+        let client = self.hub.client();
+        if Api::<Namespace>::all(client.clone()).get_opt(&format!("tombolo-{name}")).await.unwrap().is_none()
+        {
+            make_namespace(&client, &format!("tombolo-{name}")).await;
+        }
+        let member = cluster(&name, 100 + place as u64);
+        install_crds(&member.client()).await;
+        let config = Config {
+            pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
+            clock: Clock::starting_at(EPOCH.parse().unwrap()),
+            ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
+        };
+        let link = Faults::seeded(place as u64);
+        self.members.push(Member { cluster: member, link, agent: None, config });
+        self.start(place);
+        place
+    }
+
+    pub(crate) fn start(&mut self, place: usize) {
+        let member = &mut self.members[place];
+        let hub = member.link.client(&self.hub, User::admin());
+        let agent = Agent::new(member.config.clone(), member.cluster.client(), hub);
+        member.agent = Some(tokio::spawn(agent.run(std::future::pending())));
+    }
+
+    /// Kills the agent of a member without a word.
+    pub(crate) fn kill(&mut self, place: usize) {
+        self.members[place].agent.take().unwrap().abort();
+    }
+
+    /// Starts the agent of a member again, with other settings.
+    pub(crate) fn restart(&mut self, place: usize, change: impl FnOnce(&mut Config)) {
+        if let Some(agent) = self.members[place].agent.take() {
+            agent.abort();
+        }
+        change(&mut self.members[place].config);
+        self.start(place);
+    }
+
+    pub(crate) fn start_hub(&mut self) {
+        let config = tombolo_hub::Config {
+            clock: Clock::starting_at(EPOCH.parse().unwrap()),
+            push: self.push.clone(),
+            ..tombolo_hub::Config::new("test")
+        };
+        let client = self.link.client(&self.hub, User::admin());
+        let hub = Hub::new(config, client).with_metrics(&self.metrics);
+        self.part = Some(tokio::spawn(hub.run(std::future::pending())));
+    }
+
+    pub(crate) fn kill_hub(&mut self) {
+        self.part.take().unwrap().abort();
+    }
+
+    /// The Service `foo` and a MultiClusterService for it, at the hub.
+    pub(crate) async fn share(&self, spec: Value) {
+        apply::<Service>(&self.hub.client(), NAMESPACE, &template()).await;
+        self.apply_object(spec).await;
+    }
+
+    pub(crate) async fn apply_object(&self, spec: Value) {
+        let mut full = json!({"types": ["CrossCluster"]});
+        full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        let object = json!({
+            "apiVersion": "networking.karmada.io/v1alpha1", "kind": "MultiClusterService",
+            "metadata": {"name": "foo"}, "spec": full,
+        });
+        apply::<MultiClusterService>(&self.hub.client(), NAMESPACE, &object).await;
+    }
+
+    pub(crate) async fn object(&self) -> Option<MultiClusterService> {
+        Api::namespaced(self.hub.client(), NAMESPACE).get_opt("foo").await.unwrap()
+    }
+
+    pub(crate) async fn delete_object(&self) {
+        let api: Api<MultiClusterService> = Api::namespaced(self.hub.client(), NAMESPACE);
+        api.delete("foo", &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Status, reason and message of a condition.
+    pub(crate) async fn condition(&self, type_: &str) -> (String, String, String) {
+        let conditions = self.object().await.and_then(|object| object.status).unwrap_or_default().conditions;
+        let found = conditions.into_iter().find(|condition| condition.type_ == type_);
+        found.map(|one| (one.status, one.reason, one.message)).unwrap_or_default()
+    }
+
+    pub(crate) async fn all_true(&self) -> bool {
+        let mut all = true;
+        for type_ in ["ServiceApplied", "EndpointSliceCollected", "EndpointSliceApplied"] {
+            all &= self.condition(type_).await.0 == "True";
+        }
+        all
+    }
+
+    pub(crate) async fn works(&self) -> Vec<Work> {
+        Api::<Work>::all(self.hub.client()).list(&ListParams::default()).await.unwrap().items
+    }
+}
+
+/// The Service of the example in specs/003.
+pub(crate) fn template() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "foo"},
+        "spec": {"ports": [{"port": 80, "targetPort": 8080}], "selector": {"app": "foo"}},
+    })
+}
+
+impl Member {
+    /// One whose agent runs already.
+    pub(crate) fn of(cluster: Cluster, config: Config) -> Self {
+        Self { cluster, link: Faults::seeded(0), agent: None, config }
+    }
+
+    pub(crate) fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.cluster.client(), NAMESPACE)
+    }
+
+    /// Endpoints of `foo` in this member, as its own controller would write them.
+    pub(crate) async fn endpoints(&self, addresses: &[&str]) {
+        self.named_endpoints("foo-abc", addresses).await;
+    }
+
+    pub(crate) async fn named_endpoints(&self, name: &str, addresses: &[&str]) {
+        let endpoints: Vec<Value> = addresses
+            .iter()
+            .map(|ip| json!({"addresses": [ip], "conditions": {"ready": true}, "nodeName": "n"}))
+            .collect();
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": name, "labels": {
+                "kubernetes.io/service-name": "foo", "karmada.io/managed": "true",
+            }},
+            "addressType": "IPv4", "endpoints": endpoints, "ports": [{"port": 8080, "protocol": "TCP"}],
+        });
+        apply::<EndpointSlice>(&self.cluster.client(), NAMESPACE, &slice).await;
+    }
+
+    pub(crate) async fn service(&self) -> Option<Service> {
+        self.api().get_opt("foo").await.unwrap()
+    }
+
+    pub(crate) async fn slices(&self) -> Vec<EndpointSlice> {
+        let ours = ListParams::default().labels("kubernetes.io/service-name=foo");
+        self.api::<EndpointSlice>().list(&ours).await.unwrap().items
+    }
+
+    /// The slices that came from elsewhere.
+    pub(crate) async fn imported(&self) -> Vec<EndpointSlice> {
+        let mut slices = self.slices().await;
+        let writer = "endpointslice.kubernetes.io/managed-by";
+        let dispatcher = "endpointslice-dispatch-controller.karmada.io";
+        slices.retain(|slice| slice.labels().get(writer).is_some_and(|value| value == dispatcher));
+        slices
+    }
+
+    /// All addresses behind the name `foo`, sorted.
+    pub(crate) async fn reached(&self) -> Vec<String> {
+        let endpoints = self.slices().await.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default());
+        let mut addresses: Vec<String> = endpoints.flat_map(|endpoint| endpoint.addresses).collect();
+        addresses.sort();
+        addresses
+    }
+}
+
+/// Waits until `holds` says so; panics with `what` when that takes longer than any delay in the system.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    within(Duration::from_secs(120), what, &mut holds).await;
+}
+
+/// Waits until `holds` says so; panics with `what` when that takes longer than `limit`.
+pub(crate) async fn within<F: Future<Output = bool>>(
+    limit: Duration,
+    what: &str,
+    holds: &mut impl FnMut() -> F,
+) {
+    let deadline = tokio::time::Instant::now() + limit;
+    while !holds().await {
+        assert!(tokio::time::Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,120 @@
+//! Clusters that fall silent and return, and a hub that does.
+
+use std::time::Duration;
+
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::DeleteParams;
+use serde_json::json;
+use tombolo_testkit::Outage;
+
+use crate::fleet::{Fleet, eventually, within};
+
+async fn shared() -> Fleet {
+    let fleet = Fleet::of(3).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.members[1].endpoints(&["10.2.0.1"]).await;
+    fleet.share(json!({})).await;
+    let member3 = &fleet.members[2];
+    eventually("reached", || async { member3.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    fleet
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_slices_of_a_silent_cluster_are_withdrawn_after_its_lease_and_return_at_once() {
+    let mut fleet = shared().await;
+    fleet.kill(0);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(fleet.members[2].reached().await.len(), 2, "not before the lease is over");
+    let member3 = &fleet.members[2];
+    let gone = &mut || async { member3.reached().await == ["10.2.0.1"] };
+    within(Duration::from_secs(15), "member1 is withdrawn", gone).await;
+    eventually("the condition names the cluster", || async {
+        let (status, reason, message) = fleet.condition("EndpointSliceCollected").await;
+        status == "False"
+            && reason == "EndpointSliceCollectedFailed"
+            && message.starts_with("Failed to list&watch EndpointSlice in member1")
+    })
+    .await;
+    assert_eq!(fleet.members[0].reached().await.len(), 2, "it keeps what it has");
+    fleet.start(0);
+    let member3 = &fleet.members[2];
+    let back = &mut || async { member3.reached().await.len() == 2 };
+    within(Duration::from_secs(5), "member1 is back", back).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consumer_that_was_away_catches_up_within_seconds() {
+    let fleet = shared().await;
+    let [member1, _, member3] = &fleet.members[..] else { unreachable!() };
+    member3.link.outage(Outage::Refused);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    member1.endpoints(&["10.1.0.9"]).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(member3.reached().await.contains(&"10.1.0.1".to_owned()), "it keeps what it has");
+    assert_eq!(fleet.condition("EndpointSliceApplied").await.0, "False", "nobody knows what member3 has");
+    member3.link.heal();
+    let caught_up = &mut || async { member3.reached().await == ["10.1.0.9", "10.2.0.1"] };
+    within(Duration::from_secs(10), "caught up", caught_up).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_goes_while_nobody_looks_is_missed_by_nobody() {
+    let mut fleet = shared().await;
+    fleet.members[0].named_endpoints("foo-other", &["10.1.0.5"]).await;
+    let member3 = &fleet.members[2];
+    eventually("the second slice", || async { member3.reached().await.len() == 3 }).await;
+    fleet.kill(0);
+    let slices = fleet.members[0].api::<EndpointSlice>();
+    slices.delete("foo-other", &DeleteParams::default()).await.unwrap();
+    fleet.start(0);
+    let member3 = &fleet.members[2];
+    eventually("it is gone", || async { member3.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restarted_hub_changes_nothing_and_catches_up() {
+    let mut fleet = shared().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let before = (fleet.works().await, fleet.object().await);
+    fleet.kill_hub();
+    fleet.start_hub();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((fleet.works().await, fleet.object().await), before, "a restart rewrites nothing");
+    fleet.kill_hub();
+    fleet.members[0].endpoints(&["10.1.0.2"]).await;
+    fleet.apply_object(json!({"serviceConsumptionClusters": ["member3"]})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    fleet.start_hub();
+    let [_, member2, member3] = &fleet.members[..] else { unreachable!() };
+    eventually("what happened meanwhile", || async {
+        member3.reached().await == ["10.1.0.2", "10.2.0.1"] && member2.reached().await == ["10.2.0.1"]
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_deleted_without_a_hub_is_cleaned_up_by_the_next_one() {
+    let mut fleet = shared().await;
+    fleet.kill_hub();
+    fleet.delete_object().await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    fleet.start_hub();
+    let member3 = &fleet.members[2];
+    eventually("all is gone", || async {
+        fleet.object().await.is_none() && fleet.works().await.is_empty() && member3.slices().await.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_nothing_changes_nothing_is_written_and_heartbeats_are_no_reason_to_look() {
+    let fleet = shared().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = (fleet.works().await, fleet.object().await, fleet.metrics.service_reconciles());
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let after = (fleet.works().await, fleet.object().await, fleet.metrics.service_reconciles());
+    assert_eq!(before, after);
+}

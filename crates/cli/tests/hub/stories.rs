@@ -1,0 +1,256 @@
+//! The user stories and examples of specs/003.
+
+use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tombolo_api::karmada::networking::MultiClusterService;
+
+use crate::fleet::{Fleet, NAMESPACE, apply, eventually, template};
+
+/// Applies manifests as kubectl would.
+async fn apply_text(client: &Client, text: &str) {
+    for document in text.split("---\n") {
+        let value: Value = serde_saphyr::from_str(document).unwrap();
+        let (group, version) = value["apiVersion"].as_str().unwrap().split_once('/').unwrap_or(("", "v1"));
+        let kind = value["kind"].as_str().unwrap();
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &resource);
+        let name = value["metadata"]["name"].as_str().unwrap().to_owned();
+        api.patch(&name, &PatchParams::apply("kubectl"), &Patch::Apply(&value)).await.unwrap();
+    }
+}
+
+const FIRST_EXAMPLE: &str = "\
+apiVersion: v1
+kind: Service
+metadata:
+  name: foo
+spec:
+  ports:
+  - port: 80
+    targetPort: 8080
+  selector:
+    app: foo
+---
+apiVersion: networking.karmada.io/v1alpha1
+kind: MultiClusterService
+metadata:
+   name: foo
+spec:
+  types:
+  - CrossCluster
+  serviceProvisionClusters:
+  - member2
+  serviceConsumptionClusters:
+  - member3
+";
+
+const SECOND_EXAMPLE: &str = "\
+apiVersion: v1
+kind: Service
+metadata:
+  name: foo
+spec:
+  ports:
+  - port: 80
+    targetPort: 8080
+  selector:
+    app: foo
+---
+apiVersion: networking.karmada.io/v1alpha1
+kind: MultiClusterService
+metadata:
+   name: foo
+spec:
+  types:
+  - CrossCluster
+  serviceProvisionClusters:
+  - member1
+  - member2
+  serviceConsumptionClusters:
+  - member2
+";
+
+#[tokio::test(start_paused = true)]
+async fn the_first_example_brings_member2_to_member3_and_to_nobody_else() {
+    let fleet = Fleet::of(3).await;
+    let [member1, member2, member3] = &fleet.members[..] else { unreachable!() };
+    member1.endpoints(&["10.1.0.1"]).await;
+    member2.endpoints(&["10.2.0.1"]).await;
+    apply_text(&fleet.hub.client(), FIRST_EXAMPLE).await;
+    eventually("member3 reaches member2", || async { member3.reached().await == ["10.2.0.1"] }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    assert!(member2.service().await.is_some() && member3.service().await.is_some());
+    assert!(member1.service().await.is_none(), "member1 has no part in it");
+    assert_eq!(member2.reached().await, ["10.2.0.1"]);
+    let slice = member3.imported().await.remove(0);
+    let annotations = slice.annotations();
+    assert_eq!(annotations["endpointslice.karmada.io/provision-cluster"], "member2");
+    assert_eq!(annotations["endpointslice.karmada.io/endpointslice-generation"], "1");
+    assert_eq!(slice.endpoints.unwrap()[0].node_name, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_second_example_a_cluster_gets_the_others_slices_but_not_its_own() {
+    let fleet = Fleet::of(2).await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    member1.endpoints(&["10.1.0.1"]).await;
+    member2.endpoints(&["10.2.0.1"]).await;
+    apply_text(&fleet.hub.client(), SECOND_EXAMPLE).await;
+    eventually("both are reached", || async { member2.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    assert_eq!(member1.reached().await, ["10.1.0.1"]);
+    assert_eq!(member2.imported().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn story_1_a_service_of_another_cluster_is_used_by_its_own_name() {
+    let fleet = Fleet::of(2).await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    apply::<Service>(&member1.cluster.client(), NAMESPACE, &template()).await;
+    member1.endpoints(&["10.1.0.1"]).await;
+    let before = member1.service().await.unwrap();
+    fleet
+        .share(json!({"serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"]}))
+        .await;
+    eventually("foo is there", || async { member2.service().await.is_some() }).await;
+    eventually("and reached", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    assert_eq!(member1.service().await.unwrap(), before, "the Service that was there is not touched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn story_2_a_service_that_is_there_is_joined_and_stays_as_it_was() {
+    let fleet = Fleet::of(2).await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    let mut own = template();
+    own["spec"]["selector"] = json!({"app": "mine"});
+    apply::<Service>(&member2.cluster.client(), NAMESPACE, &own).await;
+    member1.endpoints(&["10.1.0.1"]).await;
+    member2.endpoints(&["10.2.0.1"]).await;
+    let before = (member2.service().await.unwrap(), member2.slices().await);
+    fleet
+        .share(json!({"serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"]}))
+        .await;
+    eventually("both are reached", || async { member2.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    fleet.delete_object().await;
+    eventually("everything is taken back", || async {
+        fleet.object().await.is_none()
+            && fleet.works().await.is_empty()
+            && member2.imported().await.is_empty()
+    })
+    .await;
+    assert_eq!((member2.service().await.unwrap(), member2.slices().await), before, "byte for byte");
+    eventually("the Service in member1 goes", || async { member1.service().await.is_none() }).await;
+    assert_eq!(member1.reached().await, ["10.1.0.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_is_taken_over_only_when_an_annotation_says_so() {
+    let fleet = Fleet::of(2).await;
+    let member2 = &fleet.members[1];
+    let mut own = template();
+    own["spec"]["ports"][0]["targetPort"] = json!(9999);
+    apply::<Service>(&member2.cluster.client(), NAMESPACE, &own).await;
+    fleet.share(json!({})).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    let target = |service: Service| service.spec.unwrap().ports.unwrap()[0].target_port.clone().unwrap();
+    assert_eq!(serde_json::to_value(target(member2.service().await.unwrap())).unwrap(), 9999);
+    let mut adopting = json!({
+        "apiVersion": "networking.karmada.io/v1alpha1", "kind": "MultiClusterService",
+        "metadata": {"name": "foo", "annotations": {"work.karmada.io/conflict-resolution": "overwrite"}},
+        "spec": {"types": ["CrossCluster"]},
+    });
+    apply::<MultiClusterService>(&fleet.hub.client(), NAMESPACE, &adopting).await;
+    eventually("it is taken over", || async {
+        serde_json::to_value(target(member2.service().await.unwrap())).unwrap() == 8080
+    })
+    .await;
+    adopting.take();
+    fleet.delete_object().await;
+    eventually("left to its owner", || async {
+        let service = member2.service().await.unwrap();
+        !service.labels().contains_key("karmada.io/managed")
+    })
+    .await;
+    assert_eq!(fleet.works().await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_changed_by_hand_is_put_right_and_what_is_deleted_comes_back() {
+    let fleet = Fleet::of(2).await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    member1.endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    eventually("reached", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    let name = member2.imported().await[0].name_any();
+    let patch = json!({"endpoints": [{"addresses": ["10.66.0.1"]}]});
+    let slices = member2.api::<k8s_openapi::api::discovery::v1::EndpointSlice>();
+    slices.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    eventually("put right", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    slices.delete(&name, &DeleteParams::default()).await.unwrap();
+    eventually("back", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    let services = member2.api::<Service>();
+    services.delete("foo", &DeleteParams::default()).await.unwrap();
+    eventually("the Service is back", || async { member2.service().await.is_some() }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_follow_their_source_with_few_writes() {
+    let fleet = Fleet::of(3).await;
+    let [member1, member2, member3] = &fleet.members[..] else { unreachable!() };
+    member1.endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let before = fleet.works().await;
+    let versions = |works: &[tombolo_api::karmada::work::Work]| -> Vec<String> {
+        works.iter().filter_map(ResourceExt::resource_version).collect()
+    };
+    member1.endpoints(&["10.1.0.7", "10.1.0.8"]).await;
+    for member in [member2, member3] {
+        eventually("the new endpoints", || async { member.reached().await == ["10.1.0.7", "10.1.0.8"] })
+            .await;
+    }
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let after = fleet.works().await;
+    let old = versions(&before);
+    let moved = after.iter().filter(|work| !old.contains(&work.resource_version().unwrap()));
+    let moved: Vec<_> = moved.collect();
+    assert_eq!(moved.len(), 3, "the report and one Work for each of two consumers");
+    for work in moved {
+        assert!(work.metadata.generation <= Some(2), "each was written once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_one_service_is_no_reason_to_look_at_the_others() {
+    let fleet = Fleet::of(3).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    for number in 0..20 {
+        let name = format!("other-{number}");
+        let mut service = template();
+        service["metadata"]["name"] = json!(name);
+        apply::<Service>(&fleet.hub.client(), NAMESPACE, &service).await;
+        let object = json!({
+            "apiVersion": "networking.karmada.io/v1alpha1", "kind": "MultiClusterService",
+            "metadata": {"name": name}, "spec": {"types": ["CrossCluster"]},
+        });
+        apply::<MultiClusterService>(&fleet.hub.client(), NAMESPACE, &object).await;
+    }
+    eventually("all Works are there", || async { fleet.works().await.len() == 21 * 3 + 1 + 2 }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let before = fleet.metrics.service_reconciles();
+    fleet.members[0].endpoints(&["10.1.0.2"]).await;
+    let member3 = &fleet.members[2];
+    eventually("the new endpoint", || async { member3.reached().await == ["10.1.0.2"] }).await;
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    let looks = fleet.metrics.service_reconciles() - before;
+    // The report, and the return of the two Works that follow from it.
+    assert!((1..=3).contains(&looks), "{looks} looks");
+}

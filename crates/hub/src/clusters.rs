@@ -1,0 +1,280 @@
+//! Joining and leaving.
+//!
+//! A cluster joins when its agent introduces itself at the hub, or when the hub is told to reach into it: then there is a
+//! Cluster object, an execution namespace, and the agent may work in it. It leaves when its Cluster object is deleted: its
+//! Works go, then the namespace, then what it stated about itself. Nothing of that needs the cluster to answer. A name
+//! that comes back with another identity is another cluster: the old one leaves first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Error, ResourceExt};
+use serde_json::json;
+use tombolo_api::karmada::SYSTEM_LABEL;
+use tombolo_api::karmada::cluster::{Cluster, ClusterSpec, FINALIZER, SyncMode};
+use tombolo_api::karmada::work::Work;
+use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, Membership};
+use tombolo_model::{ClusterId, names, origin};
+use tombolo_runtime::{Change, Controller, Key, Next, Queue, delete, is_conflict, unless_gone};
+
+use crate::shared::{HEARTBEAT, Shared, WRITER, is_ready, locked};
+
+/// The role that lets an agent work in its execution namespace (deploy/hub/hub-rbac.yaml).
+const MEMBER_ROLE: &str = "tombolo-member-works";
+/// The account of an agent, in its namespace at the hub (deploy/hub/member-rbac.yaml).
+const AGENT_ACCOUNT: &str = "agent";
+
+/// The controller of clusters, by name.
+pub(crate) struct Clusters {
+    shared: Arc<Shared>,
+    queue: Arc<Queue<String>>,
+    /// The namespaces in which agents were let in, by UID.
+    admitted: Mutex<BTreeSet<String>>,
+}
+
+impl Clusters {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let queue = Arc::new(Queue::new());
+        let add = queue.clone();
+        shared.clusters.listen_to_changes(move |change| {
+            let (Change::Put { new: cluster, .. } | Change::Gone(cluster)) = change;
+            add.add(cluster.name_any());
+        });
+        let add = queue.clone();
+        shared.memberships.listen_to_changes(move |change| {
+            let (Change::Put { new: membership, .. } | Change::Gone(membership)) = change;
+            // Watermarks move all the time.
+            if matches!(change, Change::Put { old: Some(old), new } if old.spec == new.spec) {
+                return;
+            }
+            if let Ok(cluster) = origin::check_membership(membership) {
+                add.add(cluster.to_string());
+            }
+        });
+        let add = queue.clone();
+        shared.namespaces.listen(move |namespace| {
+            let prefix = tombolo_api::karmada::EXECUTION_NAMESPACE_PREFIX;
+            if let Some(cluster) = namespace.name_any().strip_prefix(prefix) {
+                add.add(cluster.to_owned());
+            }
+        });
+        Self { shared: shared.clone(), queue, admitted: Mutex::default() }
+    }
+
+    /// Where whoever learns of a cluster says so.
+    pub(crate) fn inbox(&self) -> Arc<Queue<String>> {
+        self.queue.clone()
+    }
+}
+
+/// What is known about a cluster that is there.
+struct Presence {
+    identity: String,
+    mode: SyncMode,
+    region: Option<String>,
+}
+
+impl Controller for Clusters {
+    type Item = String;
+
+    const NAME: &'static str = "clusters";
+
+    fn queue(&self) -> &Queue<String> {
+        &self.queue
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Next, Error> {
+        self.shared.metrics.count_reconcile(Self::NAME);
+        let Ok(id) = name.parse::<ClusterId>() else { return Ok(Next::Rest) };
+        let Some(namespace) = names::execution_namespace(&id) else { return Ok(Next::Rest) };
+        let presence = self.presence(&id);
+        match (self.shared.cluster(name), presence) {
+            (None, Some(presence)) => self.register(&id, &presence).await?,
+            (None, None) => self.shared.metrics.forget_cluster(name),
+            (Some(cluster), _) if cluster.metadata.deletion_timestamp.is_some() => {
+                return self.leave(&id, &cluster, &namespace).await;
+            }
+            (Some(cluster), Some(presence)) if is_another(&cluster, &presence) => {
+                tracing::info!(cluster = name, "the name has a new owner: the old cluster leaves");
+                self.dismiss(&cluster).await?;
+            }
+            (Some(cluster), presence) => self.settle(&id, &cluster, presence.as_ref(), &namespace).await?,
+        }
+        Ok(Next::Rest)
+    }
+}
+
+fn is_another(cluster: &Cluster, presence: &Presence) -> bool {
+    cluster.spec.id.as_ref().is_some_and(|id| *id != presence.identity)
+}
+
+impl Clusters {
+    fn api(&self) -> Api<Cluster> {
+        Api::all(self.shared.client.clone())
+    }
+
+    fn presence(&self, id: &ClusterId) -> Option<Presence> {
+        if self.shared.is_pushed(id) {
+            let identity = self.shared.pushed().get(id.as_str()).cloned()?;
+            return Some(Presence { identity, mode: SyncMode::Push, region: None });
+        }
+        let stated = self.shared.membership(id)?;
+        let (identity, region) = (stated.spec.identity.clone(), stated.spec.region.clone());
+        Some(Presence { identity, mode: SyncMode::Pull, region })
+    }
+
+    async fn register(&self, id: &ClusterId, presence: &Presence) -> Result<(), Error> {
+        let spec = ClusterSpec {
+            id: Some(presence.identity.clone()),
+            sync_mode: presence.mode,
+            region: presence.region.clone(),
+            ..ClusterSpec::default()
+        };
+        let mut cluster = Cluster::new(id.as_str(), spec);
+        cluster.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        match self.api().create(&PostParams::default(), &cluster).await {
+            // Somebody was quicker.
+            Err(error) if !is_conflict(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn dismiss(&self, cluster: &Cluster) -> Result<(), Error> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions { uid: cluster.uid(), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        unless_gone(self.api().delete(&cluster.name_any(), &params).await)
+    }
+
+    /// Gives a cluster all it needs.
+    async fn settle(
+        &self,
+        id: &ClusterId,
+        cluster: &Cluster,
+        presence: Option<&Presence>,
+        namespace: &str,
+    ) -> Result<(), Error> {
+        let mut finalizers = cluster.finalizers().to_vec();
+        let identity =
+            presence.map(|presence| presence.identity.clone()).filter(|_| cluster.spec.id.is_none());
+        if !finalizers.iter().any(|name| name == FINALIZER) || identity.is_some() {
+            finalizers.retain(|name| name != FINALIZER);
+            finalizers.push(FINALIZER.to_owned());
+            self.patch(cluster, finalizers, identity).await?;
+        }
+        match self.shared.namespace(namespace) {
+            // Its appearance brings us back.
+            None => self.make_namespace(namespace).await,
+            Some(found) if cluster.spec.sync_mode == SyncMode::Pull => self.admit_agent(id, &found).await,
+            Some(_) => Ok(()),
+        }
+    }
+
+    async fn patch(
+        &self,
+        cluster: &Cluster,
+        finalizers: Vec<String>,
+        identity: Option<String>,
+    ) -> Result<(), Error> {
+        let mut patch =
+            json!({"metadata": {"finalizers": finalizers, "resourceVersion": cluster.resource_version()}});
+        if let Some(identity) = identity {
+            patch["spec"] = json!({"id": identity});
+        }
+        let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
+        unless_gone(self.api().patch(&cluster.name_any(), &params, &Patch::Merge(&patch)).await)
+    }
+
+    async fn make_namespace(&self, name: &str) -> Result<(), Error> {
+        let labels = BTreeMap::from([
+            (SYSTEM_LABEL.to_owned(), "true".to_owned()),
+            (MANAGED_BY_LABEL.to_owned(), MANAGER.to_owned()),
+        ]);
+        let metadata =
+            ObjectMeta { name: Some(name.to_owned()), labels: Some(labels.clone()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        let api: Api<Namespace> = Api::all(self.shared.client.clone());
+        match api.create(&PostParams::default(), &namespace).await {
+            Err(error) if is_conflict(&error) => {
+                // Somebody made it before: it gets the label by which it is found.
+                let patch = json!({"metadata": {"labels": {SYSTEM_LABEL: "true"}}});
+                unless_gone(api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await)
+            }
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Lets the member's agent work in its execution namespace.
+    async fn admit_agent(&self, id: &ClusterId, namespace: &Namespace) -> Result<(), Error> {
+        let uid = namespace.uid().unwrap_or_default();
+        let known = locked(&self.admitted).contains(&uid);
+        if known || namespace.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let binding = RoleBinding {
+            metadata: ObjectMeta { name: Some(MEMBER_ROLE.to_owned()), ..ObjectMeta::default() },
+            role_ref: RoleRef {
+                api_group: Some("rbac.authorization.k8s.io".to_owned()),
+                kind: "ClusterRole".to_owned(),
+                name: MEMBER_ROLE.to_owned(),
+            },
+            subjects: Some(vec![Subject {
+                kind: "ServiceAccount".to_owned(),
+                name: AGENT_ACCOUNT.to_owned(),
+                namespace: Some(names::hub_namespace(id)),
+                ..Subject::default()
+            }]),
+        };
+        let api: Api<RoleBinding> = Api::namespaced(self.shared.client.clone(), &namespace.name_any());
+        match api.create(&PostParams::default(), &binding).await {
+            Err(error) if !is_conflict(&error) => return Err(error),
+            _ => {}
+        }
+        locked(&self.admitted).insert(uid);
+        Ok(())
+    }
+
+    /// Takes away what a cluster has here. One that is alive first sees its Works go, so that it can clean up.
+    async fn leave(&self, id: &ClusterId, cluster: &Cluster, namespace: &str) -> Result<Next, Error> {
+        if let Some(found) = self.shared.namespace(namespace) {
+            let works = self.shared.works.within(namespace);
+            let api: Api<Work> = Api::namespaced(self.shared.client.clone(), namespace);
+            for work in &works {
+                delete(&api, &**work).await?;
+            }
+            if !works.is_empty() && is_ready(cluster) {
+                return Ok(Next::Again(self.shared.config.farewell));
+            }
+            if found.metadata.deletion_timestamp.is_none() {
+                let api: Api<Namespace> = Api::all(self.shared.client.clone());
+                unless_gone(api.delete(namespace, &DeleteParams::default()).await)?;
+            }
+            // The end of the namespace brings us back.
+            return Ok(Next::Rest);
+        }
+        self.forget_statement(id, cluster).await?;
+        let finalizers = cluster.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
+        self.patch(cluster, finalizers, None).await?;
+        Ok(Next::Rest)
+    }
+
+    /// Removes what the cluster stated about itself, so that nobody counts on it; but not what its successor stated.
+    async fn forget_statement(&self, id: &ClusterId, cluster: &Cluster) -> Result<(), Error> {
+        let Some(stated) = self.shared.membership(id) else { return Ok(()) };
+        if cluster.spec.id.as_ref().is_some_and(|identity| *identity != stated.spec.identity) {
+            return Ok(());
+        }
+        let namespace = names::hub_namespace(id);
+        delete(&Api::<Membership>::namespaced(self.shared.client.clone(), &namespace), &*stated).await?;
+        if let Some(lease) = self.shared.heartbeats.get(&Key::new(namespace.clone(), HEARTBEAT)) {
+            delete(&Api::<Lease>::namespaced(self.shared.client.clone(), &namespace), &*lease).await?;
+        }
+        tracing::info!(cluster = %id, "a cluster has left");
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Whether clusters are ready: as long as their heartbeats advance.
+//!
+//! Heartbeats are looked at once a second and make nothing else happen; what is written, and what others react to, is only
+//! the change of the condition. While the hub cannot reach its own API server it cannot hear anybody, so then nobody is
+//! declared dead.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Error, ResourceExt};
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tombolo_api::condition;
+use tombolo_api::karmada::cluster::{Cluster, SyncMode};
+use tombolo_model::hearing::Hearing;
+use tombolo_model::liveness::{Beat, Patience, Pulse};
+use tombolo_model::multi_cluster_service::{Readiness, ready_condition};
+use tombolo_model::{ClusterId, names};
+use tombolo_runtime::{Key, unless_gone};
+
+use crate::shared::{HEARTBEAT, Shared, WRITER, is_ready};
+
+/// How often the keeper looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often it asks whether the API server answers, in looks.
+const ASK_EVERY: u32 = 5;
+
+/// Keeps the condition `Ready` of all clusters true, for ever.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let start = Instant::now();
+    let hearing = Hearing::default();
+    let mut keeper = Keeper { shared, start, hearing, pulses: BTreeMap::new(), written: BTreeMap::new() };
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for look in (0..ASK_EVERY).cycle() {
+        looks.tick().await;
+        if look == 0 {
+            keeper.ask().await;
+        }
+        if let Err(error) = keeper.look().await {
+            tracing::warn!(%error, "the health of clusters could not be told");
+        }
+    }
+}
+
+struct Keeper {
+    shared: Arc<Shared>,
+    start: Instant,
+    /// Whether the API server answers.
+    hearing: Hearing,
+    /// By the UID of the Cluster: one that comes back under the same name begins anew.
+    pulses: BTreeMap<String, Pulse>,
+    /// What was written and may not have come back through the watch yet: the resource version.
+    written: BTreeMap<String, u64>,
+}
+
+impl Keeper {
+    async fn ask(&mut self) {
+        let answer = timeout(LOOK_EVERY, self.shared.client.apiserver_version()).await;
+        if matches!(answer, Ok(Ok(_))) {
+            self.hearing.hear(self.start.elapsed(), LOOK_EVERY * ASK_EVERY, self.shared.config.dead_after);
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), Error> {
+        let clusters = self.shared.clusters.all();
+        let known: Vec<String> = clusters.iter().filter_map(|cluster| cluster.uid()).collect();
+        self.pulses.retain(|uid, _| known.contains(uid));
+        self.written.retain(|uid, _| known.contains(uid));
+        let mut outcome = Ok(());
+        for cluster in clusters.iter().filter(|cluster| cluster.metadata.deletion_timestamp.is_none()) {
+            let readiness = self.judge(cluster);
+            outcome = outcome.and(self.tell(cluster, readiness).await);
+        }
+        outcome
+    }
+
+    fn judge(&mut self, cluster: &Cluster) -> Readiness {
+        let now = self.start.elapsed();
+        let uid = cluster.uid().unwrap_or_default();
+        let Some(beat) = self.beat(cluster) else {
+            // Its first heartbeat will be a sign of life.
+            self.pulses.entry(uid).or_insert_with(|| Pulse::first_seen(None, now));
+            return Readiness::Unheard;
+        };
+        if cluster.spec.id.is_some() && cluster.spec.id != beat.holder {
+            return Readiness::Impostor;
+        }
+        // One that a predecessor took for dead must be heard first; one that nobody judged has its time.
+        let known_dead =
+            cluster.status.as_ref().is_some_and(|status| !status.conditions.is_empty()) && !is_ready(cluster);
+        let pulse = self.pulses.entry(uid).or_insert_with(|| match known_dead {
+            true => Pulse::known_dead(Some(beat.clone()), now),
+            false => Pulse::first_seen(Some(beat.clone()), now),
+        });
+        pulse.observe(beat, now);
+        let patience = Patience { duration: self.shared.config.dead_after, hold: self.shared.config.hold };
+        let contact = self.hearing.contact(now, LOOK_EVERY * ASK_EVERY);
+        Readiness::Heard(pulse.judge(contact, &patience, now))
+    }
+
+    /// The heartbeat: an agent's in the member's namespace, the hub's own for members that it reaches into.
+    fn beat(&self, cluster: &Cluster) -> Option<Beat> {
+        let id: ClusterId = cluster.name_any().parse().ok()?;
+        let namespace = match cluster.spec.sync_mode {
+            SyncMode::Pull => names::hub_namespace(&id),
+            SyncMode::Push => names::execution_namespace(&id)?,
+        };
+        let lease = self.shared.heartbeats.get(&Key::new(namespace, HEARTBEAT))?;
+        lease.spec.as_ref().map(Beat::from)
+    }
+
+    async fn tell(&mut self, cluster: &Cluster, readiness: Readiness) -> Result<(), Error> {
+        let uid = cluster.uid().unwrap_or_default();
+        let seen = cluster.resource_version().and_then(|version| version.parse::<u64>().ok());
+        if self.written.get(&uid).is_some_and(|written| seen.is_some_and(|seen| seen < *written)) {
+            return Ok(());
+        }
+        let mode = cluster.spec.sync_mode;
+        let Some(desired) = ready_condition(mode, readiness, cluster.metadata.generation) else {
+            return Ok(());
+        };
+        let mut conditions =
+            cluster.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+        let now = Time(self.shared.config.clock.now());
+        self.shared.metrics.note_ready(&cluster.name_any(), desired.status == condition::Status::True);
+        if !condition::set(&mut conditions, desired.clone(), now) {
+            return Ok(());
+        }
+        tracing::info!(cluster = cluster.name_any(), ready = %desired.status, reason = desired.reason, "cluster");
+        let api: Api<Cluster> = Api::all(self.shared.client.clone());
+        let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
+        let patch = json!({"status": {"conditions": conditions}});
+        let written = api.patch_status(&cluster.name_any(), &params, &Patch::Merge(&patch)).await;
+        if let Ok(written) = &written
+            && let Some(version) = written.resource_version().and_then(|version| version.parse().ok())
+        {
+            self.written.insert(uid, version);
+        }
+        unless_gone(written)
+    }
+}

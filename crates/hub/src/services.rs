@@ -1,0 +1,288 @@
+//! Bringing MultiClusterServices about: the Works that the model wants, and what can be said on the object.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Error, ResourceExt};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tombolo_api::condition::{self, Desired};
+use tombolo_api::karmada::cluster::Cluster;
+use tombolo_api::karmada::networking::{FINALIZER, MultiClusterService, PROVISION_LABEL};
+use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
+use tombolo_api::karmada::work::Work;
+use tombolo_api::tombolo::LOCAL_FIRST_MIN_READY_ANNOTATION;
+use tombolo_model::multi_cluster_service::{
+    Place, Plan, View, concerns, events, is_collected, is_confirmed, place, plan,
+};
+use tombolo_model::origin;
+use tombolo_runtime::{Change, Controller, Extent, Key, News, Next, Queue, delete, put, unless_gone};
+use tombolo_works::Way;
+
+use crate::shared::{Shared, WRITER, is_ready, locked, service_key};
+use crate::unseen::Unseen;
+
+/// How many Works are written at the same time: each waits for the server, and a change may concern every cluster.
+const AT_ONCE: usize = 16;
+
+/// The controller of MultiClusterServices.
+pub(crate) struct Services {
+    shared: Arc<Shared>,
+    queue: Arc<Queue<Key>>,
+    times: Arc<Times>,
+    unseen: Arc<Unseen>,
+}
+
+/// Since when things are under way, to tell how long they took.
+#[derive(Default)]
+struct Times {
+    /// Slices of a service were reported.
+    reported: Mutex<BTreeMap<Key, Instant>>,
+    /// The Work of a Service was written and is not confirmed.
+    sent: Mutex<BTreeMap<Place, Instant>>,
+}
+
+impl Services {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let (queue, times) = (Arc::new(Queue::new()), Arc::new(Times::default()));
+        let unseen = Arc::new(Unseen::default());
+        listen_to_objects(shared, &queue);
+        listen_to_works(shared, &queue, &times, &unseen);
+        listen_to_clusters(shared, &queue);
+        Self { shared: shared.clone(), queue, times, unseen }
+    }
+}
+
+fn listen_to_objects(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>) {
+    let add = queue.clone();
+    shared.objects.listen(move |object| add.add(Key::of(object)));
+    let (add, objects) = (queue.clone(), shared.objects.clone());
+    shared.services.listen(move |service| {
+        let key = Key::of(service);
+        if objects.get(&key).is_some() {
+            add.add(key);
+        }
+    });
+}
+
+fn listen_to_works(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>, times: &Arc<Times>, unseen: &Arc<Unseen>) {
+    let (add, times, unseen) = (queue.clone(), times.clone(), unseen.clone());
+    shared.works.listen_to_changes(move |change| {
+        let (Change::Put { new: work, .. } | Change::Gone(work)) = change;
+        if let Change::Put { old: Some(old), .. } = change {
+            service_key(old).into_iter().for_each(|key| add.add(key));
+        }
+        let Some(key) = service_key(work) else { return };
+        if matches!(change, Change::Gone(_)) {
+            unseen.forget(&key, &place(work));
+        }
+        if is_collected(work) {
+            locked(&times.reported).entry(key.clone()).or_insert_with(Instant::now);
+        }
+        add.add(key);
+    });
+}
+
+/// Clusters matter when they come, go, or change their health; heartbeats do not.
+fn listen_to_clusters(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>) {
+    let (add, objects) = (queue.clone(), shared.objects.clone());
+    let add_concerned = Arc::new(move |cluster: &str| {
+        let all = objects.all().into_iter();
+        all.filter(|object| concerns(object, cluster)).for_each(|object| add.add(Key::of(&*object)));
+    });
+    let tell = add_concerned.clone();
+    shared.clusters.listen_to_changes(move |change| {
+        let (Change::Put { new: cluster, .. } | Change::Gone(cluster)) = change;
+        let state = |cluster: &Cluster| (is_ready(cluster), cluster.metadata.deletion_timestamp.is_some());
+        if !matches!(change, Change::Put { old: Some(old), new } if state(old) == state(new)) {
+            tell(&cluster.name_any());
+        }
+    });
+    let tell = add_concerned.clone();
+    shared.namespaces.listen(move |namespace| {
+        let prefix = tombolo_api::karmada::EXECUTION_NAMESPACE_PREFIX;
+        namespace.name_any().strip_prefix(prefix).into_iter().for_each(|cluster| tell(cluster));
+    });
+    shared.memberships.listen_to_changes(move |change| {
+        let (Change::Put { new: membership, .. } | Change::Gone(membership)) = change;
+        if !matches!(change, Change::Put { old: Some(old), new } if old.spec.pod_cidrs == new.spec.pod_cidrs)
+            && let Ok(cluster) = origin::check_membership(membership)
+        {
+            add_concerned(cluster.as_str());
+        }
+    });
+}
+
+impl Controller for Services {
+    type Item = Key;
+
+    const NAME: &'static str = "services";
+
+    fn queue(&self) -> &Queue<Key> {
+        &self.queue
+    }
+
+    async fn reconcile(&self, item: &Key) -> Result<Next, Error> {
+        self.shared.metrics.count_reconcile(Self::NAME);
+        // Before the Works are read: what is reported from now on is for the next time.
+        let detected = locked(&self.times.reported).remove(item);
+        let works = self.unseen.complete(item, self.shared.works.group(item));
+        let Some(object) = self.shared.objects.get(item) else {
+            self.carry_out(&works, &Plan::default(), detected).await?;
+            return Ok(Next::Rest);
+        };
+        if object.metadata.deletion_timestamp.is_some() {
+            self.carry_out(&works, &Plan::default(), detected).await?;
+            // Every Work that goes brings us back; the object may go when the last one has.
+            if works.is_empty() {
+                self.set_finalizer(&object, false).await?;
+            }
+            return Ok(Next::Rest);
+        }
+        self.set_finalizer(&object, true).await?;
+        let plan = self.plan(item, &object, &works);
+        self.carry_out(&works, &plan, detected).await?;
+        self.tell(&object, plan.conditions).await?;
+        Ok(Next::Rest)
+    }
+}
+
+impl Services {
+    fn plan(&self, item: &Key, object: &MultiClusterService, works: &[Arc<Work>]) -> Plan {
+        let works: Vec<&Work> = works.iter().map(|work| &**work).collect();
+        plan(&View {
+            object,
+            template: self.shared.services.get(item).as_deref(),
+            members: &self.shared.members(),
+            works: &works,
+            limits: &self.shared.config.limits,
+        })
+    }
+
+    /// Makes the Works those of the plan: first the new and changed, then the ones to go. One that fails does not keep the
+    /// others from being written.
+    async fn carry_out(
+        &self,
+        works: &[Arc<Work>],
+        plan: &Plan,
+        detected: Option<Instant>,
+    ) -> Result<(), Error> {
+        let held: BTreeMap<Place, Arc<Work>> = works.iter().map(|work| (place(work), work.clone())).collect();
+        let mut writes: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();
+        for (place, work) in &plan.works {
+            let current = held.get(place).map(|work| &**work);
+            writes.push(self.write(place, current, work, detected).boxed());
+        }
+        all_of(writes).await?;
+        let mut removals: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();
+        for (place, work) in &held {
+            if !plan.works.contains_key(place) && !plan.keep.contains(place) {
+                removals.push(self.remove(place, work).boxed());
+            }
+        }
+        self.note_confirmed(works);
+        all_of(removals).await
+    }
+
+    async fn write(
+        &self,
+        place: &Place,
+        current: Option<&Work>,
+        work: &Work,
+        detected: Option<Instant>,
+    ) -> Result<(), Error> {
+        let api: Api<Work> = Api::namespaced(self.shared.client.clone(), &place.0);
+        let current = current.filter(|held| !has_leftovers(held, work));
+        let Some(written) = put(WRITER, &api, current, work, Extent::Whole).await? else { return Ok(()) };
+        self.unseen.note(written);
+        self.shared.metrics.count_write("put");
+        let is_service =
+            work.spec.workload.as_ref().is_some_and(|load| load.manifests[0]["kind"] == "Service");
+        if is_service {
+            locked(&self.times.sent).insert(place.clone(), Instant::now());
+        } else if let Some(detected) = detected {
+            self.shared.metrics.durations.note_slice(Way::Dispatched, detected.elapsed());
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, place: &Place, work: &Work) -> Result<(), Error> {
+        let api: Api<Work> = Api::namespaced(self.shared.client.clone(), &place.0);
+        locked(&self.times.sent).remove(place);
+        self.shared.metrics.count_write("delete");
+        delete(&api, work).await
+    }
+
+    fn note_confirmed(&self, works: &[Arc<Work>]) {
+        let mut sent = locked(&self.times.sent);
+        for work in works.iter().filter(|work| is_confirmed(work)) {
+            if let Some(since) = sent.remove(&place(work)) {
+                self.shared.metrics.durations.note_service(since.elapsed());
+            }
+        }
+    }
+
+    async fn set_finalizer(&self, object: &MultiClusterService, wanted: bool) -> Result<(), Error> {
+        let mut finalizers = object.finalizers().to_vec();
+        if finalizers.iter().any(|name| name == FINALIZER) == wanted {
+            return Ok(());
+        }
+        finalizers.retain(|name| name != FINALIZER);
+        if wanted {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        let metadata = json!({"finalizers": finalizers, "resourceVersion": object.resource_version()});
+        let (api, patch) = (self.api(object), json!({"metadata": metadata}));
+        unless_gone(api.patch(&object.name_any(), &params(), &Patch::Merge(&patch)).await)
+    }
+
+    /// Puts into the conditions how far the service has come; events tell of changes.
+    async fn tell(&self, object: &MultiClusterService, desired: Vec<Desired>) -> Result<(), Error> {
+        let before = object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+        let happened = events(&before, &desired);
+        let now = Time(self.shared.config.clock.now());
+        let mut conditions = before;
+        let mut changed = false;
+        for condition in desired {
+            changed |= condition::set(&mut conditions, condition, now.clone());
+        }
+        if !changed {
+            return Ok(());
+        }
+        let patch: Value = json!({"status": {"conditions": conditions}});
+        let api = self.api(object);
+        unless_gone(api.patch_status(&object.name_any(), &params(), &Patch::Merge(&patch)).await)?;
+        for one in &happened {
+            let news = News { severity: one.severity.as_str(), reason: &one.reason, note: &one.note };
+            self.shared.events.tell(object, &news).await;
+        }
+        Ok(())
+    }
+
+    fn api(&self, object: &MultiClusterService) -> Api<MultiClusterService> {
+        Api::namespaced(self.shared.client.clone(), &object.namespace().unwrap_or_default())
+    }
+}
+
+/// Whether a Work that is there carries marks that it should not any more, which a comparison of what is wanted with what
+/// is there does not show.
+fn has_leftovers(held: &Work, wanted: &Work) -> bool {
+    let annotations = [STRATEGY_ANNOTATION, LOCAL_FIRST_MIN_READY_ANNOTATION];
+    let left = |key: &str| held.annotations().contains_key(key) && !wanted.annotations().contains_key(key);
+    let was_marked = held.labels().contains_key(PROVISION_LABEL);
+    annotations.into_iter().any(left) || (was_marked && !wanted.labels().contains_key(PROVISION_LABEL))
+}
+
+/// Does all of it, several at once, and returns the first error.
+async fn all_of(todo: Vec<BoxFuture<'_, Result<(), Error>>>) -> Result<(), Error> {
+    let outcomes: Vec<Result<(), Error>> = stream::iter(todo).buffer_unordered(AT_ONCE).collect().await;
+    outcomes.into_iter().collect()
+}
+
+fn params() -> PatchParams {
+    PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() }
+}

@@ -1,0 +1,219 @@
+//! What is said on a MultiClusterService: the three conditions of specs/003.
+//!
+//! Each is `True` only when every cluster it speaks of has confirmed. Otherwise it names the cluster and the object, and
+//! whether something failed or is only waited for.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use tombolo_api::condition::{Desired, Status, find};
+use tombolo_api::karmada::networking::{
+    COLLECTED_CONDITION, MultiClusterServiceCondition as Type, MultiClusterServiceReason as Reason,
+};
+use tombolo_api::karmada::work::{Work, WorkCondition};
+
+use super::{Listed, Place, Plan, Refusal, Roles, View, place};
+use crate::happening::Happening;
+use crate::names;
+use crate::verdict::listing;
+
+const SERVICE_APPLIED: &str = "Service is propagated to target clusters.";
+const COLLECTED: &str = "EndpointSlices are collected from provision clusters.";
+const APPLIED: &str = "EndpointSlices are propagated to target clusters.";
+const NO_CLUSTER: &str = "there is no such cluster";
+const NOT_READY: &str = "the cluster is not ready";
+
+/// The conditions of a MultiClusterService whose Works are, or are about to be, as planned.
+pub(super) fn tell(view: &View<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<Desired> {
+    let held: Held<'_> = view.works.iter().map(|work| (place(work), *work)).collect();
+    let (service, collected, applied) = match view.template {
+        Some(_) => (service(view, &held, roles), collected(view, &held, roles), applied(&held, roles, plan)),
+        None => {
+            let missing =
+                format!("Failed to propagate Service {}: there is no such Service at the hub", name(view));
+            let waiting = format!("Waiting for Service {} at the hub", name(view));
+            (vec![missing], vec![waiting.clone()], vec![waiting])
+        }
+    };
+    // What is still to be reported cannot be in the consumers.
+    let awaited = collected.iter().filter(|problem| !is_failure(problem)).cloned();
+    let applied = if view.template.is_some() { awaited.chain(applied).collect() } else { applied };
+    let one = |type_, reasons, good, problems| condition(view, type_, reasons, good, problems);
+    vec![
+        one(
+            Type::ServiceApplied,
+            (Reason::ServiceAppliedSuccess, Reason::ServiceAppliedFailed),
+            SERVICE_APPLIED,
+            service,
+        ),
+        one(
+            Type::EndpointSliceCollected,
+            (Reason::EndpointSliceCollectedSuccess, Reason::EndpointSliceCollectedFailed),
+            COLLECTED,
+            collected,
+        ),
+        one(
+            Type::EndpointSliceApplied,
+            (Reason::EndpointSliceAppliedSuccess, Reason::EndpointSliceAppliedFailed),
+            APPLIED,
+            applied,
+        ),
+    ]
+}
+
+/// The conditions of one for which nothing is done.
+pub(super) fn refuse(view: &View<'_>, refusal: &Refusal) -> Vec<Desired> {
+    let types = [
+        (Type::ServiceApplied, Reason::ServiceAppliedFailed),
+        (Type::EndpointSliceCollected, Reason::EndpointSliceCollectedFailed),
+        (Type::EndpointSliceApplied, Reason::EndpointSliceAppliedFailed),
+    ];
+    let problem = || vec![format!("Failed: {refusal}")];
+    types.into_iter().map(|(type_, reason)| condition(view, type_, (reason, reason), "", problem())).collect()
+}
+
+fn condition(
+    view: &View<'_>,
+    type_: Type,
+    (success, failure): (Reason, Reason),
+    good: &str,
+    mut problems: Vec<String>,
+) -> Desired {
+    // What failed is more urgent than what is waited for.
+    problems.sort_by_key(|problem| !is_failure(problem));
+    let fine = problems.is_empty();
+    let message = if fine { good.to_owned() } else { format!("{}.", listing(problems.iter(), "; ")) };
+    Desired::new(type_, fine, if fine { success } else { failure }, message)
+        .observed(view.object.metadata.generation)
+}
+
+fn is_failure(problem: &str) -> bool {
+    problem.starts_with("Failed")
+}
+
+fn name(view: &View<'_>) -> String {
+    let service = view.service();
+    format!("{}/{}", service.namespace, service.name)
+}
+
+/// The Works that are there, by place.
+type Held<'a> = BTreeMap<Place, &'a Work>;
+
+fn service(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>) -> Vec<String> {
+    let mut targets = roles.provision.clone();
+    targets.extend(roles.consumption.iter());
+    let object = format!("Service {}", name(view));
+    let failed = |cluster: &str, why: &str| format!("Failed to apply {object} in {cluster}: {why}");
+    let problem = |(cluster, member): (&&str, &Option<&super::Member>)| {
+        let Some(member) = member else { return Some(failed(cluster, NO_CLUSTER)) };
+        match service_work(view, held, cluster) {
+            Some(work) if is_confirmed(work) => None,
+            Some(work) if failure(work, WorkCondition::Applied.as_str()).is_some() => {
+                failure(work, WorkCondition::Applied.as_str()).map(|why| failed(cluster, &why))
+            }
+            _ if !member.ready => Some(failed(cluster, NOT_READY)),
+            _ => Some(format!("Waiting for {object} in {cluster}")),
+        }
+    };
+    targets.iter().filter_map(problem).collect()
+}
+
+fn service_work<'a>(view: &View<'_>, held: &Held<'a>, cluster: &str) -> Option<&'a Work> {
+    let (id, _) = view.members.get_key_value(cluster)?;
+    held.get(&(names::execution_namespace(id)?, names::service_work(&view.service()))).copied()
+}
+
+fn collected(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>) -> Vec<String> {
+    let failed = |cluster: &str, why: &str| format!("Failed to list&watch EndpointSlice in {cluster}: {why}");
+    let problem = |(cluster, member): (&&str, &Option<&super::Member>)| {
+        let Some(member) = member else { return Some(failed(cluster, NO_CLUSTER)) };
+        if !member.ready {
+            return Some(failed(cluster, NOT_READY));
+        }
+        let work = service_work(view, held, cluster);
+        match work.and_then(|work| find(conditions(work), COLLECTED_CONDITION)) {
+            Some(condition) if condition.status == Status::True.as_str() => None,
+            Some(condition) => Some(failed(cluster, trimmed(&condition.message))),
+            None => Some(format!("Waiting for EndpointSlices of {} from {cluster}", name(view))),
+        }
+    };
+    roles.provision.iter().filter_map(problem).collect()
+}
+
+fn applied(held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<String> {
+    let mut problems = absent(&roles.consumption);
+    for (place, work) in &plan.works {
+        let manifest = work.spec.workload.as_ref().and_then(|workload| workload.manifests.first());
+        let Some(manifest) = manifest.filter(|manifest| manifest["kind"] == "EndpointSlice") else {
+            continue;
+        };
+        let cluster =
+            place.0.strip_prefix(tombolo_api::karmada::EXECUTION_NAMESPACE_PREFIX).unwrap_or(&place.0);
+        if !roles.consumption.get(cluster).copied().flatten().is_some_and(|member| member.ready) {
+            continue;
+        }
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let metadata = &manifest["metadata"];
+        let slice = format!("EndpointSlice {}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
+        let condition = held.get(place).and_then(|work| find(conditions(work), WorkCondition::Applied));
+        match condition {
+            Some(condition) if condition.status == Status::True.as_str() => {}
+            Some(condition) => {
+                let why = trimmed(&condition.message);
+                problems.push(format!("Failed to apply {slice} in {cluster}: {why}"));
+            }
+            None => problems.push(format!("Waiting for {slice} in {cluster}")),
+        }
+    }
+    problems
+}
+
+/// Consumers that nothing can be confirmed by.
+fn absent(consumption: &Listed<'_>) -> Vec<String> {
+    let failed = |cluster: &str, why: &str| format!("Failed to apply EndpointSlices in {cluster}: {why}");
+    let problem = |(cluster, member): (&&str, &Option<&super::Member>)| match member {
+        None => Some(failed(cluster, NO_CLUSTER)),
+        Some(member) if !member.ready => Some(failed(cluster, NOT_READY)),
+        Some(_) => None,
+    };
+    consumption.iter().filter_map(problem).collect()
+}
+
+fn conditions(work: &Work) -> &[Condition] {
+    work.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default()
+}
+
+/// Whether the member has applied the Work as it is now.
+pub fn is_confirmed(work: &Work) -> bool {
+    find(conditions(work), WorkCondition::Applied).is_some_and(|applied| {
+        applied.status == Status::True.as_str() && applied.observed_generation >= work.metadata.generation
+    })
+}
+
+/// Why the member could not do what a condition of the Work speaks of.
+fn failure(work: &Work, type_: &str) -> Option<String> {
+    let condition = find(conditions(work), type_)?;
+    (condition.status == Status::False.as_str()).then(|| trimmed(&condition.message).to_owned())
+}
+
+/// Without the full stop that the sentence around it will have.
+fn trimmed(message: &str) -> &str {
+    message.trim_end_matches('.')
+}
+
+/// What is worth an event: a condition that came true or ceased to be, and failures that were not told before.
+pub fn events(before: &[Condition], now: &[Desired]) -> Vec<Happening> {
+    let happened = |condition: &Desired| {
+        let was = find(before, &condition.type_);
+        let was_true = was.is_some_and(|was| was.status == Status::True.as_str());
+        let told = was.is_some_and(|was| was.message == condition.message);
+        match condition.status {
+            Status::True if !was_true => Some(Happening::normal(&condition.reason, &condition.message)),
+            Status::False if was_true || (is_failure(&condition.message) && !told) => {
+                Some(Happening::warning(&condition.reason, &condition.message))
+            }
+            _ => None,
+        }
+    };
+    now.iter().filter_map(happened).collect()
+}

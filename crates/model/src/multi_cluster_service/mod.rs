@@ -1,0 +1,235 @@
+//! What a MultiClusterService asks for: which Works are in which execution namespace, and what can be said about it.
+//!
+//! The hub holds the Service and the MultiClusterService, members confirm and report in the Works of their execution
+//! namespaces; from all that [`plan`] makes the Works that shall be there and the three conditions of specs/003. Slices go
+//! from every provision cluster that is alive to every consumption cluster but their own.
+//!
+//! ```text
+//! Service template ── service::manifest ──► Work in every provision and consumption cluster's namespace
+//! member's slices ── slices::collect ──► Work in its own namespace ── slices::dispatch ──► Works for the consumers
+//! ```
+//!
+//! A MultiClusterService that makes no sense is refused, and nothing is changed on its behalf until it does: a slip of the
+//! pen must not take a service down.
+
+mod conditions;
+mod readiness;
+mod service;
+mod slices;
+#[cfg(test)]
+mod tests;
+mod version;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Service;
+use tombolo_api::UnknownWord;
+use tombolo_api::condition::Desired;
+use tombolo_api::karmada::networking::{
+    Clusters, MultiClusterService, NAME_LABEL, NAMESPACE_LABEL, PROVISION_LABEL, SpellingsDiffer,
+};
+use tombolo_api::karmada::strategy::{MultiClusterStrategy, STRATEGY_ANNOTATION};
+use tombolo_api::karmada::work::{Work, WorkSpec, Workload};
+use tombolo_api::tombolo::{LOCAL_FIRST_MIN_READY_ANNOTATION, MANAGED_BY_LABEL, MANAGER, ServiceRef};
+
+use crate::address::Declared;
+use crate::cluster::ClusterId;
+use crate::names;
+use crate::origin::Limits;
+
+pub use conditions::{events, is_confirmed};
+pub use readiness::{Readiness, ready_condition};
+pub use service::Unlisted;
+pub use slices::{Collection, collect, is_collectable, is_collected};
+pub use version::Version;
+
+/// A cluster that is a member and not leaving.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Whether it is alive.
+    pub ready: bool,
+    /// The addresses it may have endpoints at.
+    pub declared: Declared,
+}
+
+/// All there is to know about one MultiClusterService.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    pub object: &'a MultiClusterService,
+    /// The Service of the same name at the hub.
+    pub template: Option<&'a Service>,
+    pub members: &'a BTreeMap<ClusterId, Member>,
+    /// The Works of this MultiClusterService in all execution namespaces.
+    pub works: &'a [&'a Work],
+    /// How much one member may report.
+    pub limits: &'a Limits,
+}
+
+/// Where a Work is: namespace and name.
+pub type Place = (String, String);
+
+/// What shall be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The Works to be written where they differ.
+    pub works: BTreeMap<Place, Work>,
+    /// The Works that members wrote, or that are newer than what could be written, and stay as they are. Every other one
+    /// goes.
+    pub keep: BTreeSet<Place>,
+    pub conditions: Vec<Desired>,
+}
+
+/// Why nothing is done for a MultiClusterService.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error(transparent)]
+    Spellings(#[from] SpellingsDiffer),
+    #[error(transparent)]
+    Ports(#[from] Unlisted),
+    #[error("annotation {STRATEGY_ANNOTATION}: {0}")]
+    Strategy(#[from] UnknownWord),
+}
+
+/// The clusters of a list: each with what is known about it if it is a member.
+pub(crate) type Listed<'a> = BTreeMap<&'a str, Option<&'a Member>>;
+
+/// Who provides and who consumes.
+#[derive(Clone, Debug)]
+pub(crate) struct Roles<'a> {
+    pub(crate) provision: Listed<'a>,
+    pub(crate) consumption: Listed<'a>,
+}
+
+impl<'a> View<'a> {
+    /// The Service that is shared.
+    pub fn service(&self) -> ServiceRef {
+        let metadata = &self.object.metadata;
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        ServiceRef { namespace: text(&metadata.namespace), name: text(&metadata.name) }
+    }
+
+    fn roles(&self) -> Result<Roles<'a>, Refusal> {
+        let (provision, consumption) = (self.object.spec.provision()?, self.object.spec.consumption()?);
+        Ok(Roles { provision: self.listed(provision), consumption: self.listed(consumption) })
+    }
+
+    fn listed(&self, clusters: Clusters<'a>) -> Listed<'a> {
+        match clusters {
+            Clusters::All => self.members.iter().map(|(id, member)| (id.as_str(), Some(member))).collect(),
+            Clusters::Named(names) => names.into_iter().map(|name| (name, self.members.get(name))).collect(),
+        }
+    }
+
+    fn annotation(&self, key: &str) -> Option<&'a String> {
+        self.object.metadata.annotations.as_ref()?.get(key)
+    }
+}
+
+/// Whether a change of a cluster can matter to a MultiClusterService.
+pub fn concerns(object: &MultiClusterService, cluster: &str) -> bool {
+    let names = |list: Result<Clusters<'_>, SpellingsDiffer>| match list {
+        Ok(Clusters::Named(names)) => names.contains(cluster),
+        Ok(Clusters::All) => true,
+        Err(_) => false,
+    };
+    names(object.spec.provision()) || names(object.spec.consumption())
+}
+
+/// What shall be at the hub on behalf of a MultiClusterService. An object that is being deleted wants nothing.
+pub fn plan(view: &View<'_>) -> Plan {
+    if view.object.metadata.deletion_timestamp.is_some() {
+        return Plan::default();
+    }
+    match wanted(view) {
+        Ok((roles, plan)) => Plan { conditions: conditions::tell(view, &roles, &plan), ..plan },
+        Err(refusal) => refused(view, &refusal),
+    }
+}
+
+/// Nothing is written and nothing goes.
+fn refused(view: &View<'_>, refusal: &Refusal) -> Plan {
+    let keep = view.works.iter().map(|work| place(work)).collect();
+    Plan { works: BTreeMap::new(), keep, conditions: conditions::refuse(view, refusal) }
+}
+
+fn wanted<'a>(view: &View<'a>) -> Result<(Roles<'a>, Plan), Refusal> {
+    let roles = view.roles()?;
+    if let Some(word) = view.annotation(STRATEGY_ANNOTATION) {
+        word.parse::<MultiClusterStrategy>()?;
+    }
+    let mut plan = Plan::default();
+    let Some(template) = view.template else { return Ok((roles, plan)) };
+    let exposed = service::exposed(&view.object.spec.ports, template)?;
+    for cluster in roles.provision.keys().chain(roles.consumption.keys()) {
+        let Some(cluster) = member(view, cluster) else { continue };
+        let provides = roles.provision.contains_key(cluster.as_str());
+        if let Some((place, work)) = service_work(view, template, &exposed, cluster, provides) {
+            plan.works.insert(place, work);
+        }
+    }
+    slices::dispatch(view, &roles, &exposed, &mut plan);
+    Ok((roles, plan))
+}
+
+fn member<'a>(view: &View<'a>, name: &str) -> Option<&'a ClusterId> {
+    view.members.get_key_value(name).map(|(id, _)| id)
+}
+
+/// The Work that brings the Service to a cluster. A provider has all its ports; who only consumes sees the exposed ones.
+fn service_work(
+    view: &View<'_>,
+    template: &Service,
+    exposed: &service::Exposed,
+    cluster: &ClusterId,
+    provides: bool,
+) -> Option<(Place, Work)> {
+    let place = (names::execution_namespace(cluster)?, names::service_work(&view.service()));
+    let exposed = if provides { &service::Exposed::All } else { exposed };
+    let manifest = service::manifest(view, template, exposed, &place);
+    let mut work = work(view, &place, manifest);
+    if provides {
+        work.metadata.labels.get_or_insert_default().insert(PROVISION_LABEL.to_owned(), "true".to_owned());
+    }
+    Some((place, work))
+}
+
+/// A Work of this MultiClusterService for one object.
+fn work(view: &View<'_>, place: &Place, manifest: serde_json::Value) -> Work {
+    let service = view.service();
+    let spec = WorkSpec { workload: Some(Workload { manifests: vec![manifest] }), ..WorkSpec::default() };
+    let mut work = Work::new(&place.1, spec);
+    work.metadata.namespace = Some(place.0.clone());
+    work.metadata.labels = Some(labels(&service));
+    // What the member needs to know to combine local and remote endpoints.
+    let passed_on = [STRATEGY_ANNOTATION, LOCAL_FIRST_MIN_READY_ANNOTATION].into_iter();
+    let passed_on: BTreeMap<String, String> = passed_on
+        .filter_map(|key| view.annotation(key).map(|value| (key.to_owned(), value.clone())))
+        .collect();
+    work.metadata.annotations = Some(passed_on).filter(|annotations| !annotations.is_empty());
+    work
+}
+
+/// The labels of every Work of a service.
+fn labels(service: &ServiceRef) -> BTreeMap<String, String> {
+    let labels = [
+        (NAME_LABEL, service.name.as_str()),
+        (NAMESPACE_LABEL, &service.namespace),
+        (MANAGED_BY_LABEL, MANAGER),
+    ];
+    labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// The service whose labels a Work has.
+pub fn service_of(work: &Work) -> Option<ServiceRef> {
+    let labels = work.metadata.labels.as_ref()?;
+    Some(ServiceRef {
+        namespace: labels.get(NAMESPACE_LABEL)?.clone(),
+        name: labels.get(NAME_LABEL)?.clone(),
+    })
+}
+
+/// Where a Work is.
+pub fn place(work: &Work) -> Place {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    (text(&work.metadata.namespace), text(&work.metadata.name))
+}

@@ -1,0 +1,217 @@
+//! Slices on their way: reported by the member they are in, sent on by the hub to the members that consume them.
+//!
+//! One slice in, one Work out at each step. The hub takes over no metadata from what a member reports: names, labels and
+//! annotations are made anew, and addresses that the member did not declare are left out.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+use tombolo_api::karmada::MANAGED_LABEL;
+use tombolo_api::karmada::networking::{
+    PROVISION_CLUSTER_ANNOTATION, SLICE_DISPATCHER, SLICE_MANAGED_BY_LABEL, SLICE_SERVICE_NAME_LABEL,
+    SLICE_SERVICE_NAMESPACE_LABEL, WORK_PROVISION_CLUSTER_ANNOTATION,
+};
+use tombolo_api::karmada::work::{NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work, WorkSpec, Workload};
+use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
+use tombolo_api::service::{MANAGED_BY_LABEL, SERVICE_NAME_LABEL};
+use tombolo_api::tombolo::ServiceRef;
+
+use super::service::Exposed;
+use super::{Member, Place, Plan, Roles, Version, View, labels, place, work};
+use crate::address::Declared;
+use crate::cluster::ClusterId;
+use crate::slices::{family, is_source, selection};
+use crate::{names, origin};
+
+/// Value of the label that says on whose behalf a slice was collected (Karmada as built).
+const COLLECTED_FOR: &str = "MultiClusterService";
+
+/// What a member knows when it reports slices of one Service.
+#[derive(Clone, Debug)]
+pub struct Collection<'a> {
+    pub cluster: &'a ClusterId,
+    pub service: &'a ServiceRef,
+    pub declared: &'a Declared,
+}
+
+/// Whether a slice holds endpoints of this Service itself, and not ones from elsewhere. The label that it is managed says
+/// nothing: the cluster's own controller copies it from the Service.
+pub fn is_collectable(slice: &EndpointSlice, service: &ServiceRef) -> bool {
+    let labels = slice.metadata.labels.as_ref();
+    let label = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
+    is_source(slice, service) && family(slice).is_some() && label(MANAGED_BY_LABEL) != Some(SLICE_DISPATCHER)
+}
+
+/// The Work in which the member reports a slice: stored at the hub, never applied.
+pub fn collect(collection: &Collection<'_>, source: &EndpointSlice) -> Option<Work> {
+    let Collection { cluster, service, declared } = *collection;
+    let family = family(source)?;
+    let name = source.metadata.name.as_deref().unwrap_or_default();
+    let mut annotations = Version::of(source).annotations();
+    annotations.insert(PROVISION_CLUSTER_ANNOTATION.to_owned(), cluster.to_string());
+    let slice = EndpointSlice {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(service.namespace.clone()),
+            labels: Some(text(&[(SERVICE_NAME_LABEL, &service.name)])),
+            annotations: Some(annotations),
+            ..ObjectMeta::default()
+        },
+        address_type: family.to_string(),
+        endpoints: Some(selection::endpoints(source, family, declared, false).0),
+        ports: Some(selection::ports(source)),
+    };
+    let mut work = Work::new(
+        &names::collected_work(service, name),
+        WorkSpec {
+            workload: Some(Workload { manifests: vec![manifest(&slice)] }),
+            suspend_dispatching: Some(true),
+            ..WorkSpec::default()
+        },
+    );
+    work.metadata.namespace = names::execution_namespace(cluster);
+    work.metadata.labels = Some(slice_labels(service));
+    work.metadata.labels.get_or_insert_default().insert(SLICE_MANAGED_BY_LABEL.into(), COLLECTED_FOR.into());
+    Some(work)
+}
+
+/// Whether a Work is the report of a slice.
+pub fn is_collected(work: &Work) -> bool {
+    let labels = work.metadata.labels.as_ref();
+    work.spec.suspend_dispatching == Some(true)
+        && labels.is_some_and(|labels| labels.contains_key(SLICE_MANAGED_BY_LABEL))
+}
+
+fn slice_labels(service: &ServiceRef) -> BTreeMap<String, String> {
+    let mut all = labels(service);
+    all.extend(text(&[
+        (SLICE_SERVICE_NAME_LABEL, &service.name),
+        (SLICE_SERVICE_NAMESPACE_LABEL, &service.namespace),
+    ]));
+    all
+}
+
+fn text(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+fn manifest(slice: &EndpointSlice) -> Value {
+    let metadata = json!({
+        "name": slice.metadata.name,
+        "namespace": slice.metadata.namespace,
+        "labels": slice.metadata.labels,
+        "annotations": slice.metadata.annotations,
+    });
+    json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": metadata,
+        "addressType": slice.address_type,
+        "endpoints": slice.endpoints,
+        "ports": slice.ports,
+    })
+}
+
+/// Puts into the plan what becomes of reported slices: they stay while their cluster provides, and go to every consumer
+/// but their own cluster while it is alive.
+pub(super) fn dispatch(view: &View<'_>, roles: &Roles<'_>, exposed: &Exposed, plan: &mut Plan) {
+    let held: BTreeMap<Place, &Work> = view.works.iter().map(|work| (place(work), *work)).collect();
+    for (source, member) in &roles.provision {
+        let (Some((source, _)), Some(member)) = (view.members.get_key_value(*source), member) else {
+            continue;
+        };
+        let Some(namespace) = names::execution_namespace(source) else { continue };
+        let reported = view.works.iter().filter(|work| is_report_from(work, &namespace));
+        let reported: Vec<(&Work, EndpointSlice)> =
+            reported.filter_map(|work| Some((*work, read(work, &view.service())?))).collect();
+        plan.keep.extend(reported.iter().map(|(work, _)| place(work)));
+        if !member.ready {
+            continue;
+        }
+        let (admitted, _) = origin::admit_slices(reported.iter().map(|(_, slice)| slice), view.limits);
+        for slice in admitted {
+            for consumer in roles.consumption.keys().filter(|consumer| **consumer != source.as_str()) {
+                let Some((consumer, _)) = view.members.get_key_value(*consumer) else { continue };
+                let Some(namespace) = names::execution_namespace(consumer) else { continue };
+                let (place, work) = sent(view, exposed, (source, member), slice, namespace);
+                if held.get(&place).is_some_and(|held| is_newer(held, slice)) {
+                    plan.keep.insert(place);
+                } else {
+                    plan.works.insert(place, work);
+                }
+            }
+        }
+    }
+}
+
+fn is_report_from(work: &Work, namespace: &str) -> bool {
+    is_collected(work) && work.metadata.namespace.as_deref() == Some(namespace)
+}
+
+/// The slice in a report, if it is one of this service.
+fn read(work: &Work, service: &ServiceRef) -> Option<EndpointSlice> {
+    let manifest = work.spec.workload.as_ref()?.manifests.first()?;
+    let slice: EndpointSlice = serde_json::from_value(manifest.clone()).ok()?;
+    is_source(&slice, service).then_some(slice)
+}
+
+/// Whether the Work that is there has a newer state than the one that was reported.
+fn is_newer(held: &Work, reported: &EndpointSlice) -> bool {
+    let manifest = held.spec.workload.as_ref().and_then(|workload| workload.manifests.first());
+    let metadata = manifest.and_then(|manifest| serde_json::from_value(manifest["metadata"].clone()).ok());
+    metadata.is_some_and(|metadata: ObjectMeta| {
+        !Version::of_copy(&reported.metadata).may_replace(&Version::of_copy(&metadata))
+    })
+}
+
+/// The Work that brings a slice of `source` to the member whose namespace it is.
+fn sent(
+    view: &View<'_>,
+    exposed: &Exposed,
+    (source, member): (&ClusterId, &Member),
+    reported: &EndpointSlice,
+    namespace: String,
+) -> (Place, Work) {
+    let service = view.service();
+    let name = reported.metadata.name.as_deref().unwrap_or_default();
+    let place = (namespace, names::dispatched_work(&service, source, name));
+    let mut annotations = Version::of_copy(&reported.metadata).annotations();
+    annotations.extend(text(&[
+        (PROVISION_CLUSTER_ANNOTATION, source.as_str()),
+        (NAMESPACE_ANNOTATION, &place.0),
+        (NAME_ANNOTATION, &place.1),
+    ]));
+    let given = selection::ports(reported);
+    let ports: Vec<EndpointPort> =
+        given.iter().filter(|port| exposed.shows(port.name.as_deref())).cloned().collect();
+    let family = family(reported).unwrap_or_default();
+    let mut endpoints = selection::endpoints(reported, family, &member.declared, false).0;
+    // Endpoints without any of the exposed ports get no traffic.
+    if ports.is_empty() && !given.is_empty() {
+        endpoints.clear();
+    }
+    let slice = EndpointSlice {
+        metadata: ObjectMeta {
+            name: Some(names::dispatched_slice(&service, source, name)),
+            namespace: Some(service.namespace.clone()),
+            labels: Some(text(&[
+                (SERVICE_NAME_LABEL, &service.name),
+                (MANAGED_BY_LABEL, SLICE_DISPATCHER),
+                (SOURCE_CLUSTER_LABEL, source.as_str()),
+                (MANAGED_LABEL, "true"),
+            ])),
+            annotations: Some(annotations),
+            ..ObjectMeta::default()
+        },
+        address_type: family.to_string(),
+        endpoints: Some(endpoints),
+        ports: Some(ports),
+    };
+    let mut work = work(view, &place, manifest(&slice));
+    work.metadata.labels = Some(slice_labels(&service));
+    let annotations = work.metadata.annotations.get_or_insert_default();
+    annotations.insert(WORK_PROVISION_CLUSTER_ANNOTATION.to_owned(), source.to_string());
+    (place, work)
+}

@@ -1,0 +1,395 @@
+//! Plans of MultiClusterServices: who gets what, and what is said about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use proptest::prelude::*;
+use serde_json::{Value, from_value, json};
+use tombolo_api::condition::{Desired, Status, Stored as _};
+use tombolo_api::karmada::networking::{COLLECTED_CONDITION, MultiClusterService};
+use tombolo_api::karmada::work::{Work, WorkStatus};
+
+use super::*;
+use crate::testing::{at, id, service};
+
+/// A MultiClusterService demo/foo, the Service, and what members have reported and confirmed.
+struct World {
+    object: MultiClusterService,
+    template: Option<Service>,
+    members: BTreeMap<ClusterId, Member>,
+    works: Vec<Work>,
+}
+
+impl World {
+    fn new(spec: Value) -> Self {
+        let mut full = json!({"types": ["CrossCluster"]});
+        full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        let object = from_value(json!({
+            "apiVersion": "networking.karmada.io/v1alpha1", "kind": "MultiClusterService",
+            "metadata": {"name": "foo", "namespace": "demo", "generation": 3}, "spec": full,
+        }));
+        let template = from_value(json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "foo", "namespace": "demo", "labels": {"app": "foo"}, "uid": "u", "annotations":
+                {"kubectl.kubernetes.io/last-applied-configuration": "{}", "kept": "yes"}},
+            "spec": {"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ipFamilies": ["IPv4"],
+                "ipFamilyPolicy": "SingleStack", "selector": {"app": "foo"}, "type": "NodePort",
+                "ports": [{"name": "http", "port": 80, "nodePort": 30000}, {"name": "admin", "port": 81}]},
+        }));
+        let world = Self {
+            object: object.unwrap(),
+            template: template.unwrap(),
+            members: BTreeMap::new(),
+            works: vec![],
+        };
+        world.with(&["member1", "member2", "member3"], true)
+    }
+
+    fn with(mut self, names: &[&str], ready: bool) -> Self {
+        for name in names {
+            self.members.insert(id(name), Member { ready, declared: Declared::Nothing });
+        }
+        self
+    }
+
+    /// What a cluster reports of one of its slices.
+    fn reports(mut self, cluster: &str, slice: &str, generation: i64) -> Self {
+        let slice = slice_of(slice, generation);
+        let (cluster, service) = (id(cluster), service("demo", "foo"));
+        let collection = Collection { cluster: &cluster, service: &service, declared: &Declared::Nothing };
+        self.works.push(collect(&collection, &slice).unwrap());
+        self
+    }
+
+    fn plan(&self) -> Plan {
+        let works: Vec<&Work> = self.works.iter().collect();
+        plan(&View {
+            object: &self.object,
+            template: self.template.as_ref(),
+            members: &self.members,
+            works: &works,
+            limits: &Limits::default(),
+        })
+    }
+
+    /// Writes what is planned, as a hub and its members would, each with these conditions.
+    fn settled(mut self, conditions: &[(&str, Status)]) -> Self {
+        let plan = self.plan();
+        self.works.retain(|work| plan.keep.contains(&place(work)));
+        for mut work in plan.works.into_values() {
+            work.metadata.generation = Some(1);
+            let said = conditions.iter().map(|(type_, status)| {
+                let desired = Desired::new(type_, *status, "Reason", "out of order.").observed(Some(1));
+                Condition::build(desired, at(1))
+            });
+            work.status = Some(WorkStatus { conditions: said.collect(), ..WorkStatus::default() });
+            self.works.push(work);
+        }
+        self
+    }
+
+    /// (cluster, kind, source) of everything planned.
+    fn sent(&self) -> BTreeSet<(String, String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let all = self.plan().works.into_iter().map(|((namespace, _), work)| {
+            let manifest = work.spec.workload.unwrap().manifests.remove(0);
+            let source = &manifest["metadata"]["annotations"]["endpointslice.karmada.io/provision-cluster"];
+            (namespace.trim_start_matches("karmada-es-").to_owned(), text(&manifest["kind"]), text(source))
+        });
+        all.collect()
+    }
+
+    fn said(&self) -> Vec<(String, String, String)> {
+        let all = self.plan().conditions.into_iter();
+        all.map(|one| (format!("{}={}", one.type_, one.status), one.reason, one.message)).collect()
+    }
+}
+
+fn slice_of(name: &str, generation: i64) -> EndpointSlice {
+    from_value(json!({
+        "metadata": {"name": name, "namespace": "demo", "generation": generation, "uid": format!("uid-{name}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"kubernetes.io/service-name": "foo"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.1.0.1"], "nodeName": "n", "conditions": {"ready": true},
+            "hints": {"forZones": [{"name": "z"}]}, "targetRef": {"kind": "Pod", "name": "p"}}],
+        "ports": [{"name": "http", "port": 8080}, {"name": "admin", "port": 8081}],
+    }))
+    .unwrap()
+}
+
+fn check(world: &World, expected: &[(&str, &str, &str)]) {
+    let expected: BTreeSet<_> =
+        expected.iter().map(|(a, b, c)| (a.to_string(), b.to_string(), c.to_string())).collect();
+    assert_eq!(world.sent(), expected);
+}
+
+const SERVICE: &str = "Service";
+const SLICE: &str = "EndpointSlice";
+
+#[test]
+fn slices_go_from_provision_to_consumption_clusters_and_the_service_to_both() {
+    let spec = json!({"serviceProvisionClusters": ["member2"], "serviceConsumptionClusters": ["member3"]});
+    let world = World::new(spec).reports("member2", "foo-1", 1).reports("member1", "foo-1", 1);
+    check(&world, &[("member2", SERVICE, ""), ("member3", SERVICE, ""), ("member3", SLICE, "member2")]);
+}
+
+#[test]
+fn a_cluster_does_not_get_its_own_slices_back() {
+    let spec = json!({"serviceProvisionClusters": ["member1", "member2"], "serviceConsumptionClusters": ["member2"]});
+    let world = World::new(spec).reports("member1", "foo-1", 1).reports("member2", "foo-1", 1);
+    check(&world, &[("member1", SERVICE, ""), ("member2", SERVICE, ""), ("member2", SLICE, "member1")]);
+}
+
+#[test]
+fn empty_lists_mean_all_clusters_also_those_that_join_later() {
+    let world = World::new(json!({})).reports("member1", "foo-1", 1);
+    assert_eq!(world.sent().len(), 3 + 2);
+    assert_eq!(world.with(&["member4"], true).sent().len(), 4 + 3);
+}
+
+#[test]
+fn both_spellings_are_honoured_and_a_disagreement_changes_nothing() {
+    let spec = json!({"providerClusters": [{"name": "member1"}], "consumerClusters": [{"name": "member2"}]});
+    let world = World::new(spec).reports("member1", "foo-1", 1);
+    check(&world, &[("member1", SERVICE, ""), ("member2", SERVICE, ""), ("member2", SLICE, "member1")]);
+    let mut world = world.settled(&[("Applied", Status::True)]);
+    world.object.spec.service_provision_clusters = vec!["member3".to_owned()];
+    let plan = world.plan();
+    assert!(plan.works.is_empty());
+    assert_eq!(plan.keep.len(), world.works.len(), "nothing is taken away either");
+    for (condition, reason, message) in world.said() {
+        assert!(condition.ends_with("=False") && reason.ends_with("Failed"), "{condition} {reason}");
+        assert!(message.contains("serviceProvisionClusters and spec.providerClusters"), "{message}");
+    }
+}
+
+#[test]
+fn the_slices_of_a_provision_cluster_that_is_not_ready_are_withdrawn_and_kept_for_its_return() {
+    let world = World::new(json!({})).reports("member1", "foo-1", 1).with(&["member1"], false);
+    assert!(world.sent().iter().all(|(_, kind, _)| kind == SERVICE));
+    assert_eq!(world.plan().keep.len(), 1);
+    assert_eq!(world.with(&["member1"], true).sent().len(), 5);
+}
+
+#[test]
+fn a_slice_in_a_consumer_tells_where_it_comes_from_and_points_at_nothing_there() {
+    let plan = World::new(json!({})).reports("member1", "foo-1", 7).plan();
+    let is_slice = |work: &&Work| work.spec.workload.as_ref().unwrap().manifests[0]["kind"] == SLICE;
+    let work = plan.works.values().find(is_slice).unwrap();
+    let labels = work.metadata.labels.as_ref().unwrap();
+    assert_eq!(labels["endpointslice.karmada.io/name"], "foo");
+    assert_eq!(labels["endpointslice.karmada.io/namespace"], "demo");
+    let annotations = work.metadata.annotations.as_ref().unwrap();
+    assert_eq!(annotations["endpointslice.karmada.io/work-provision-cluster"], "member1");
+    let slice = &work.spec.workload.as_ref().unwrap().manifests[0];
+    let annotations = &slice["metadata"]["annotations"];
+    assert_eq!(annotations["endpointslice.karmada.io/endpointslice-generation"], "7");
+    assert_eq!(annotations["endpointslice.karmada.io/provision-cluster"], "member1");
+    assert_eq!(slice["metadata"]["labels"]["kubernetes.io/service-name"], "foo");
+    assert!(slice["metadata"]["name"].as_str().unwrap().starts_with("import-foo-member1-"));
+    assert_eq!(slice["endpoints"], json!([{"addresses": ["10.1.0.1"], "conditions": {"ready": true}}]));
+}
+
+#[test]
+fn the_service_goes_along_without_what_the_hub_gave_it() {
+    let plan = World::new(json!({})).plan();
+    let work = plan.works.values().next().unwrap();
+    let service = &work.spec.workload.as_ref().unwrap().manifests[0];
+    let spec = json!({"selector": {"app": "foo"}, "type": "NodePort",
+        "ports": [{"name": "http", "port": 80}, {"name": "admin", "port": 81}]});
+    assert_eq!(service["spec"], spec);
+    assert_eq!(service["metadata"]["labels"], json!({"app": "foo", "karmada.io/managed": "true"}));
+    let annotations = service["metadata"]["annotations"].as_object().unwrap();
+    let keys: Vec<&str> = annotations.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["kept", "work.karmada.io/name", "work.karmada.io/namespace"]);
+}
+
+#[test]
+fn ports_limit_what_consumers_see_and_nobody_else() {
+    let spec = json!({"ports": [{"port": 80}], "serviceProvisionClusters": ["member1"]});
+    let plan = World::new(spec).reports("member1", "foo-1", 1).plan();
+    for ((namespace, _), work) in &plan.works {
+        let manifest = &work.spec.workload.as_ref().unwrap().manifests[0];
+        let ports = if manifest["kind"] == SERVICE { &manifest["spec"]["ports"] } else { &manifest["ports"] };
+        let expected = if namespace == "karmada-es-member1" { 2 } else { 1 };
+        assert_eq!(ports.as_array().unwrap().len(), expected, "{namespace} {manifest}");
+    }
+    for wrong in [json!({"port": 82}), json!({"name": "http", "port": 81})] {
+        let world = World::new(json!({"ports": [wrong]}));
+        assert!(world.plan().works.is_empty());
+        assert!(world.said()[0].2.contains("which the Service does not have"), "{:?}", world.said());
+    }
+}
+
+#[test]
+fn a_strategy_nobody_knows_is_refused_and_a_known_one_goes_along() {
+    for (word, accepted) in
+        [("LocalFirst", true), ("RemoteAndLocal", true), ("", false), ("LocalOnly", false)]
+    {
+        let mut world = World::new(json!({}));
+        let strategy = ("discovery.karmada.io/strategy".to_owned(), word.to_owned());
+        world.object.metadata.annotations = Some(BTreeMap::from([strategy.clone()]));
+        let plan = world.plan();
+        assert_eq!(!plan.works.is_empty(), accepted, "{word}");
+        for work in plan.works.values() {
+            assert_eq!(work.metadata.annotations.as_ref().unwrap()[&strategy.0], word);
+        }
+        assert_eq!(world.said()[0].2.contains("unknown MultiClusterStrategy"), !accepted);
+    }
+}
+
+#[test]
+fn an_older_generation_does_not_replace_what_was_sent() {
+    let newer = World::new(json!({})).reports("member1", "foo-1", 9).settled(&[]);
+    let mut restored = World { works: vec![], ..newer };
+    let newer = World::new(json!({})).reports("member1", "foo-1", 9).settled(&[]);
+    restored.works = newer.works.into_iter().filter(|work| !is_collected(work)).collect();
+    let restored = restored.reports("member1", "foo-1", 8);
+    assert!(restored.sent().iter().all(|(_, kind, _)| kind == SERVICE), "the older one is not written");
+    assert_eq!(restored.plan().keep.len(), 1 + 2, "the newer ones stay");
+}
+
+#[test]
+fn conditions_are_true_only_when_everybody_has_confirmed() {
+    let confirmed = [("Applied", Status::True), (COLLECTED_CONDITION, Status::True)];
+    let failed = [("Applied", Status::False), (COLLECTED_CONDITION, Status::False)];
+    let world =
+        || World::new(json!({"serviceProvisionClusters": ["member1"]})).reports("member1", "foo-1", 1);
+    let expected = [
+        ("ServiceApplied=True", "ServiceAppliedSuccess", "Service is propagated to target clusters."),
+        (
+            "EndpointSliceCollected=True",
+            "EndpointSliceCollectedSuccess",
+            "EndpointSlices are collected from provision clusters.",
+        ),
+        (
+            "EndpointSliceApplied=True",
+            "EndpointSliceAppliedSuccess",
+            "EndpointSlices are propagated to target clusters.",
+        ),
+    ];
+    let said = world().settled(&confirmed).said();
+    let said: Vec<_> = said.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
+    assert_eq!(said, expected);
+    for (conditions, words) in [(&[][..], "Waiting for "), (&failed[..], "Failed to ")] {
+        for (condition, reason, message) in world().settled(conditions).said() {
+            assert!(condition.ends_with("=False") && reason.ends_with("Failed"), "{condition} {reason}");
+            assert!(
+                message.starts_with(words)
+                    && message.contains("member")
+                    && message.contains("foo") | message.contains("list&watch"),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_service_that_changed_must_be_confirmed_again() {
+    let mut world = World::new(json!({})).settled(&[("Applied", Status::True)]);
+    world.works[1].metadata.generation = Some(2);
+    assert_eq!(world.said()[0].0, "ServiceApplied=False");
+    assert_eq!(world.said()[0].2, "Waiting for Service demo/foo in member2.");
+}
+
+#[test]
+fn clusters_that_are_missing_or_silent_are_named() {
+    let confirmed = [("Applied", Status::True), (COLLECTED_CONDITION, Status::True)];
+    let spec = json!({"serviceProvisionClusters": ["member1", "nowhere"], "serviceConsumptionClusters": ["member3"]});
+    let world = World::new(spec).reports("member1", "foo-1", 1).settled(&confirmed).with(&["member3"], false);
+    let messages: Vec<String> = world.said().into_iter().map(|(_, _, message)| message).collect();
+    assert_eq!(
+        messages,
+        [
+            "Failed to apply Service demo/foo in nowhere: there is no such cluster.",
+            "Failed to list&watch EndpointSlice in nowhere: there is no such cluster.",
+            "Failed to apply EndpointSlices in member3: the cluster is not ready.",
+        ]
+    );
+}
+
+#[test]
+fn without_a_service_or_with_a_deletion_nothing_is_wanted() {
+    let mut world = World::new(json!({})).reports("member1", "foo-1", 1).settled(&[]);
+    world.template = None;
+    assert_eq!((world.plan().works.len(), world.plan().keep.len()), (0, 0));
+    assert!(world.said()[0].2.contains("there is no such Service at the hub"));
+    world.object.metadata.deletion_timestamp = Some(at(5));
+    assert_eq!(world.plan(), Plan::default());
+}
+
+#[test]
+fn events_tell_of_changes_only() {
+    let world = World::new(json!({}));
+    let pending = world.plan().conditions;
+    assert!(events(&[], &pending).is_empty(), "waiting for the first time is nothing to report");
+    let before: Vec<Condition> = pending.iter().map(|one| Condition::build(one.clone(), at(1))).collect();
+    let done =
+        world.settled(&[("Applied", Status::True), (COLLECTED_CONDITION, Status::True)]).plan().conditions;
+    assert_eq!(events(&before, &done).len(), 3);
+    let before: Vec<Condition> = done.iter().map(|one| Condition::build(one.clone(), at(1))).collect();
+    assert!(events(&before, &done).is_empty());
+    assert_eq!(events(&before, &pending).len(), 3);
+}
+
+#[test]
+fn slices_of_the_cluster_itself_are_reported_and_those_from_elsewhere_are_not() {
+    let cases = [
+        (json!({}), true),
+        (json!({"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}), true),
+        (json!({"karmada.io/managed": "true"}), true),
+        (json!({"kubernetes.io/service-name": "bar"}), false),
+        (
+            json!({"endpointslice.kubernetes.io/managed-by": "endpointslice-dispatch-controller.karmada.io"}),
+            false,
+        ),
+        (json!({"endpointslice.kubernetes.io/managed-by": "agent.tombolo.dev"}), false),
+        (json!({"multicluster.kubernetes.io/source-cluster": "b"}), false),
+    ];
+    for (labels, expected) in cases {
+        let mut slice = slice_of("foo-1", 1);
+        let more: BTreeMap<String, String> = from_value(labels.clone()).unwrap();
+        slice.metadata.labels.get_or_insert_default().extend(more);
+        assert_eq!(is_collectable(&slice, &service("demo", "foo")), expected, "{labels}");
+    }
+    let names = EndpointSlice { address_type: "FQDN".into(), ..slice_of("foo-1", 1) };
+    assert!(!is_collectable(&names, &service("demo", "foo")), "names are no addresses");
+}
+
+fn clusters() -> impl Strategy<Value = Vec<String>> {
+    prop::sample::subsequence(vec!["member1", "member2", "member3", "gone"], 0..=4)
+        .prop_map(|names| names.into_iter().map(str::to_owned).collect())
+}
+
+proptest! {
+    /// Whatever the lists say and whoever is alive.
+    #[test]
+    fn slices_go_only_from_live_providers_to_other_consumers_and_a_settled_plan_stays_as_it_is(
+        provision in clusters(), consumption in clusters(), dead in clusters(),
+        slices in prop::collection::vec((0usize..3, 0usize..3), 0..6),
+    ) {
+        let names = ["member1", "member2", "member3"];
+        let spec = json!({"serviceProvisionClusters": provision, "serviceConsumptionClusters": consumption});
+        let mut world = World::new(spec);
+        for (place, slice) in slices.into_iter().collect::<BTreeSet<_>>() {
+            world = world.reports(names[place], &format!("foo-{slice}"), 1);
+        }
+        let dead: Vec<&str> = dead.iter().map(String::as_str).filter(|name| names.contains(name)).collect();
+        let world = world.with(&dead, false);
+        let within = |list: &[String], name: &String| list.is_empty() || list.contains(name);
+        for (consumer, kind, source) in world.sent() {
+            if kind == SLICE {
+                prop_assert!(consumer != source && !dead.contains(&source.as_str()));
+                prop_assert!(within(&provision, &source) && within(&consumption, &consumer));
+            } else {
+                prop_assert!(within(&provision, &consumer) || within(&consumption, &consumer));
+            }
+        }
+        let before = world.plan();
+        let after = world.settled(&[]).plan();
+        prop_assert_eq!(before.works, after.works);
+        prop_assert_eq!(before.keep, after.keep);
+    }
+}

@@ -1,0 +1,297 @@
+//! Applying what Works hold, and removing what they no longer do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Error, ResourceExt};
+use serde_json::json;
+use tombolo_api::karmada::MANAGED_LABEL;
+use tombolo_api::karmada::work::{
+    CONFLICT_RESOLUTION_ANNOTATION, ConflictResolution, NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work,
+};
+use tombolo_model::multi_cluster_service::Version;
+use tombolo_runtime::{
+    Change, Controller, Extent, Key, Kind, Next, Queue, delete, find, is_conflict, put, unless_gone,
+};
+
+use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targets};
+use crate::shared::{Shared, WRITER};
+use crate::status::{Outcome, tell_applied};
+
+/// Annotation of a Service in the member: the generation of the Work it was made from.
+const WORK_GENERATION_ANNOTATION: &str = "tombolo.dev/work-generation";
+/// Annotation of a Service in the member that was there before: it stays when the Work goes.
+const ADOPTED_ANNOTATION: &str = "tombolo.dev/adopted";
+/// Annotation of an object whose Work says that it stays when the Work goes.
+const PRESERVED_ANNOTATION: &str = "tombolo.dev/preserved";
+
+/// Something to look at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Item {
+    /// Whether a Work is applied.
+    Work(String),
+    /// Whether an object in the member still has a Work.
+    Object(Target),
+}
+
+/// The controller of a member's objects.
+pub(crate) struct Executor {
+    shared: Arc<Shared>,
+    queue: Arc<Queue<Item>>,
+}
+
+impl Executor {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let queue = Arc::new(Queue::new());
+        listen_to_works(shared, &queue);
+        listen_to_member(shared, &queue);
+        Self { shared: shared.clone(), queue }
+    }
+}
+
+fn listen_to_works(shared: &Arc<Shared>, queue: &Arc<Queue<Item>>) {
+    let add = queue.clone();
+    shared.works.listen_to_changes(move |change| {
+        let last = match change {
+            Change::Put { old, new } => {
+                add.add(Item::Work(new.name_any()));
+                *old
+            }
+            Change::Gone(last) => Some(*last),
+        };
+        last.into_iter().flat_map(targets).for_each(|target| add.add(Item::Object(target)));
+    });
+}
+
+/// Whatever happens to an object that a Work put there, or wants there, is looked at.
+fn listen_to_member(shared: &Arc<Shared>, queue: &Arc<Queue<Item>>) {
+    let (add, look) = (queue.clone(), shared.clone());
+    shared.member.services.listen(move |service| {
+        note(&look, &add, Target::of_service(service), look.maker(service));
+    });
+    let (add, look) = (queue.clone(), shared.clone());
+    shared.member.slices.listen(move |slice| note(&look, &add, Target::of_slice(slice), look.maker(slice)));
+    let (add, look) = (queue.clone(), shared.clone());
+    shared.member.namespaces.listen(move |namespace| {
+        let name = namespace.name_any();
+        for work in look.works.all() {
+            if targets(&work).iter().any(|target| target.key.namespace == name) {
+                add.add(Item::Work(work.name_any()));
+            }
+        }
+    });
+}
+
+fn note(shared: &Shared, queue: &Queue<Item>, target: Target, maker: Option<String>) {
+    shared.wanting(&target).iter().for_each(|work| queue.add(Item::Work(work.name_any())));
+    if maker.is_some() {
+        queue.add(Item::Object(target));
+    }
+}
+
+impl Controller for Executor {
+    type Item = Item;
+
+    const NAME: &'static str = "works";
+
+    fn queue(&self) -> &Queue<Item> {
+        &self.queue
+    }
+
+    async fn reconcile(&self, item: &Item) -> Result<Next, Error> {
+        match item {
+            Item::Work(name) => self.apply(name).await?,
+            Item::Object(Target { kind: TakenKind::Service, key }) => self.check_service(key).await?,
+            Item::Object(Target { kind: TakenKind::EndpointSlice, key }) => self.check_slice(key).await?,
+        }
+        Ok(Next::Rest)
+    }
+}
+
+/// Why a manifest is not applied: a state of affairs that somebody has to change, or an attempt that failed.
+enum Failure {
+    Refused(String),
+    Attempt(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Attempt(error)
+    }
+}
+
+type Applied = Result<Option<serde_json::Value>, Failure>;
+
+impl Executor {
+    async fn apply(&self, name: &str) -> Result<(), Error> {
+        let Some(work) = self.shared.work(name).filter(|work| is_dispatched(work)) else { return Ok(()) };
+        let mut results: Vec<(Option<Manifest>, Outcome)> = Vec::new();
+        let mut attempt = Ok(());
+        for manifest in read_all(&work) {
+            match manifest {
+                Err(refusal) => results.push((None, Err(refusal))),
+                Ok(manifest) => {
+                    let outcome = match self.apply_one(&work, &manifest).await {
+                        Ok(status) => Ok(status),
+                        Err(Failure::Refused(why)) => Err(why),
+                        Err(Failure::Attempt(error)) => {
+                            let why = error.to_string();
+                            attempt = Err(error);
+                            Err(why)
+                        }
+                    };
+                    results.push((Some(manifest), outcome));
+                }
+            }
+        }
+        // Caches that are late make conflicts: nothing to tell anybody.
+        if !attempt.as_ref().is_err_and(is_conflict) {
+            tell_applied(&self.shared, &work, &results).await?;
+        }
+        attempt
+    }
+
+    async fn apply_one(&self, work: &Work, manifest: &Manifest) -> Applied {
+        self.has_namespace(&manifest.target().key.namespace).await?;
+        match manifest {
+            Manifest::Service(service) => self.apply_service(work, service).await,
+            Manifest::Slice(slice) => self.apply_slice(work, slice).await,
+        }
+    }
+
+    async fn has_namespace(&self, name: &str) -> Result<(), Failure> {
+        match self.shared.member.namespaces.get(&Key::new("", name)) {
+            Some(found) if found.metadata.deletion_timestamp.is_none() => Ok(()),
+            Some(_) => Err(Failure::Refused(format!("namespace {name} is being deleted"))),
+            None if !self.shared.config.create_namespaces => {
+                Err(Failure::Refused(format!("there is no namespace {name}")))
+            }
+            None => {
+                let mut namespace = Namespace::default();
+                namespace.metadata.name = Some(name.to_owned());
+                let api: Api<Namespace> = Api::all(self.shared.member.client.clone());
+                match api.create(&PostParams::default(), &namespace).await {
+                    Err(error) if !is_conflict(&error) => Err(error.into()),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Makes the Service, unless somebody else has one of the name: that one is used as it is.
+    async fn apply_service(&self, work: &Work, service: &Service) -> Applied {
+        let key = Key::of(service);
+        let api: Api<Service> = Api::namespaced(self.shared.member.client.clone(), &key.namespace);
+        let current = find(&api, self.shared.member.services.get(&key), &key.name).await?;
+        let foreign = current.as_ref().filter(|current| self.shared.maker(&***current).is_none());
+        if let Some(foreign) = foreign.filter(|_| !overwrites(service)) {
+            return Ok(status_of(foreign));
+        }
+        let mut desired = service.clone();
+        self.mark(work, &mut desired);
+        let annotations = desired.metadata.annotations.get_or_insert_default();
+        let generation = work.metadata.generation.unwrap_or_default();
+        annotations.insert(WORK_GENERATION_ANNOTATION.to_owned(), generation.to_string());
+        if foreign.is_some() {
+            annotations.insert(ADOPTED_ANNOTATION.to_owned(), "true".to_owned());
+        } else if let Some(adopted) =
+            current.as_ref().and_then(|held| held.annotations().get(ADOPTED_ANNOTATION))
+        {
+            annotations.insert(ADOPTED_ANNOTATION.to_owned(), adopted.clone());
+        }
+        let written = put(WRITER, &api, current.as_deref(), &desired, Extent::Part).await?;
+        Ok(written.as_ref().or(current.as_deref()).and_then(status_of))
+    }
+
+    async fn apply_slice(&self, work: &Work, slice: &EndpointSlice) -> Applied {
+        let key = Key::of(slice);
+        let api: Api<EndpointSlice> = Api::namespaced(self.shared.member.client.clone(), &key.namespace);
+        let mut current = find(&api, self.shared.member.slices.get(&key), &key.name).await?;
+        if let Some(held) = &current {
+            if self.shared.maker(&**held).is_none() {
+                let why = format!("an EndpointSlice {key} of someone else is in the way");
+                return Err(Failure::Refused(why));
+            }
+            let (given, there) = (Version::of_copy(&slice.metadata), Version::of_copy(&held.metadata));
+            if !given.may_replace(&there) {
+                let why = format!(
+                    "generation {} of EndpointSlice {key} is older than generation {}, which is there",
+                    given.generation, there.generation
+                );
+                return Err(Failure::Refused(why));
+            }
+            // The family of a slice cannot be changed.
+            if held.address_type != slice.address_type {
+                delete(&api, &**held).await?;
+                current = None;
+            }
+        }
+        let mut desired = slice.clone();
+        self.mark(work, &mut desired);
+        put(WRITER, &api, current.as_deref(), &desired, Extent::Whole).await?;
+        Ok(None)
+    }
+
+    /// Puts on an object whose it is, whatever the manifest says.
+    fn mark<K: Kind>(&self, work: &Work, object: &mut K) {
+        object.labels_mut().insert(MANAGED_LABEL.to_owned(), "true".to_owned());
+        let annotations: BTreeMap<&str, String> = BTreeMap::from([
+            (NAMESPACE_ANNOTATION, self.shared.namespace.clone()),
+            (NAME_ANNOTATION, work.name_any()),
+        ]);
+        let annotations = annotations.into_iter().map(|(key, value)| (key.to_owned(), value));
+        object.annotations_mut().extend(annotations);
+        if work.spec.preserve_resources_on_deletion == Some(true) {
+            object.annotations_mut().insert(PRESERVED_ANNOTATION.to_owned(), "true".to_owned());
+        }
+    }
+
+    /// Whether the Work that made an object is gone or does not hold it any more.
+    fn is_orphan<K: Kind>(&self, object: &K, target: &Target) -> bool {
+        let Some(maker) = self.shared.maker(object) else { return false };
+        let wanted = self.shared.work(&maker).is_some_and(|work| targets(&work).contains(target));
+        !wanted && !object.annotations().contains_key(PRESERVED_ANNOTATION)
+    }
+
+    async fn check_service(&self, key: &Key) -> Result<(), Error> {
+        let Some(service) = self.shared.member.services.get(key) else { return Ok(()) };
+        if !self.is_orphan(&*service, &Target::of_service(&service)) {
+            return Ok(());
+        }
+        let api: Api<Service> = Api::namespaced(self.shared.member.client.clone(), &key.namespace);
+        match service.annotations().contains_key(ADOPTED_ANNOTATION) {
+            true => release(&api, &service).await,
+            false => delete(&api, &*service).await,
+        }
+    }
+
+    async fn check_slice(&self, key: &Key) -> Result<(), Error> {
+        let Some(slice) = self.shared.member.slices.get(key) else { return Ok(()) };
+        if !self.is_orphan(&*slice, &Target::of_slice(&slice)) {
+            return Ok(());
+        }
+        delete(&Api::namespaced(self.shared.member.client.clone(), &key.namespace), &*slice).await
+    }
+}
+
+/// Leaves a Service that was adopted to its owner again.
+async fn release(api: &Api<Service>, service: &Service) -> Result<(), Error> {
+    let keys = [NAMESPACE_ANNOTATION, NAME_ANNOTATION, WORK_GENERATION_ANNOTATION, ADOPTED_ANNOTATION];
+    let annotations: BTreeMap<&str, Option<&str>> = keys.into_iter().map(|key| (key, None)).collect();
+    let metadata = json!({"labels": {MANAGED_LABEL: null}, "annotations": annotations});
+    let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
+    let patch = json!({"metadata": metadata});
+    unless_gone(api.patch(&service.name_any(), &params, &Patch::Merge(&patch)).await)
+}
+
+fn overwrites(service: &Service) -> bool {
+    let word = service.annotations().get(CONFLICT_RESOLUTION_ANNOTATION);
+    word.is_some_and(|word| word == ConflictResolution::Overwrite.as_str())
+}
+
+fn status_of(service: &Service) -> Option<serde_json::Value> {
+    service.status.as_ref().and_then(|status| serde_json::to_value(status).ok())
+}

@@ -1,0 +1,84 @@
+//! The member's half of Karmada's doors.
+//!
+//! At the hub a member has an execution namespace. What its Works hold is applied in the member (`execute`), and the slices
+//! of Services that the member provides are reported there as Works that are never applied (`collect`). The agent runs this
+//! for its own cluster; the hub runs the same for members that have no agent. Every step compares all there is with all
+//! there should be, so nothing has to be remembered: what was put into the member carries the name of its Work, and goes
+//! when the Work is gone, however long ago that was.
+//!
+//! The strategy of a MultiClusterService travels in the annotations of its Works; whoever attaches slices only sometimes
+//! decides so where a slice is applied.
+
+mod collect;
+mod execute;
+mod manifest;
+mod member;
+mod metrics;
+mod shared;
+mod status;
+
+pub use self::member::Member;
+pub use self::metrics::{Metrics, Way};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::ListParams;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use tombolo_api::karmada::work::Work;
+use tombolo_model::address::Declared;
+use tombolo_model::{ClusterId, names};
+use tombolo_runtime::{Clock, follow, work};
+
+use self::collect::Collector;
+use self::execute::Executor;
+use self::shared::Shared;
+
+/// How long to wait before asking again whether the hub has Works for this member.
+const KNOCK_EVERY: Duration = Duration::from_secs(5);
+
+/// What is to be known about the member.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub cluster: ClusterId,
+    /// The addresses the member has endpoints at; others are not reported.
+    pub declared: Declared,
+    /// Make namespaces that Works need; otherwise they wait for them.
+    pub create_namespaces: bool,
+    pub clock: Clock,
+}
+
+/// The Works of one member, ready to be seen to.
+pub struct Works {
+    shared: Arc<Shared>,
+    executor: Executor,
+    collector: Collector,
+}
+
+impl Works {
+    /// The Works of a member at the hub. None for a cluster whose id cannot be the name of a Karmada cluster. The caches of
+    /// the member must not be followed yet.
+    pub fn new(config: Config, member: Member, hub: Client, metrics: &Metrics) -> Option<Self> {
+        let namespace = names::execution_namespace(&config.cluster)?;
+        let shared = Arc::new(Shared::new(config, namespace, member, hub, metrics.clone()));
+        let (executor, collector) = (Executor::new(&shared), Collector::new(&shared));
+        Some(Self { shared, executor, collector })
+    }
+
+    /// Sees to them, for ever. A hub that has none for this member, or does not let it see them, is asked again.
+    pub async fn run(self) {
+        let Self { shared, executor, collector } = self;
+        let api: Api<Work> = Api::namespaced(shared.hub.clone(), &shared.namespace);
+        while let Err(error) = api.list(&ListParams::default().limit(1)).await {
+            tracing::debug!(%error, namespace = shared.namespace, "the hub shows no Works");
+            tokio::time::sleep(KNOCK_EVERY).await;
+        }
+        let following = follow(shared.works.clone(), api, watcher::Config::default());
+        let working = async {
+            shared.synced().await;
+            tokio::join!(work(executor), work(collector))
+        };
+        tokio::join!(following, working);
+    }
+}

@@ -1,0 +1,116 @@
+//! What is said in the status of a Work: whether the member has applied it, and how the objects do there.
+//!
+//! Each condition has a writer of its own, so that the two controllers do not undo each other's.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Error, ResourceExt};
+use serde_json::{Value, json};
+use tombolo_api::condition::{self, Desired, Status};
+use tombolo_api::karmada::networking::COLLECTED_CONDITION;
+use tombolo_api::karmada::work::{Health, ManifestStatus, Work, WorkCondition, WorkReason};
+
+use crate::manifest::{Manifest, identifier};
+use crate::shared::{Shared, WRITER};
+
+/// The writer of the condition that slices are reported.
+const COLLECTOR: &str = "tombolo-works-collector";
+const APPLIED: &str = "Manifest has been successfully applied";
+
+/// What became of one manifest: the status of the object in the member, or why there is none.
+pub(crate) type Outcome = Result<Option<Value>, String>;
+
+/// Says what became of a Work. A slice whose endpoints changed and are applied again is no news: only the first success,
+/// failures and recoveries are written, so that a change of endpoints costs no write per consumer here.
+pub(crate) async fn tell_applied(
+    shared: &Shared,
+    work: &Work,
+    results: &[(Option<Manifest>, Outcome)],
+) -> Result<(), Error> {
+    let held = conditions(work);
+    let desired = applied(results);
+    let only_slices = results.iter().all(|(manifest, _)| matches!(manifest, Some(Manifest::Slice(_))));
+    let before = condition::find(&held, WorkCondition::Applied);
+    let stays = before.filter(|before| {
+        only_slices && before.status == Status::True.as_str() && desired.status == Status::True
+    });
+    let generation = stays.map_or(work.metadata.generation, |stays| stays.observed_generation);
+    let mut conditions = held.clone();
+    let now = Time(shared.config.clock.now());
+    let news = condition::set(&mut conditions, desired.observed(generation), now);
+    let statuses = manifest_statuses(results);
+    let same = work.status.as_ref().is_some_and(|status| status.manifest_statuses == statuses);
+    if !news && same {
+        return Ok(());
+    }
+    let own = condition::find(&conditions, WorkCondition::Applied);
+    let status = json!({"conditions": own.into_iter().collect::<Vec<_>>(), "manifestStatuses": statuses});
+    write(shared, work, WRITER, status).await
+}
+
+fn applied(results: &[(Option<Manifest>, Outcome)]) -> Desired {
+    let failures: Vec<&str> =
+        results.iter().filter_map(|(_, outcome)| outcome.as_ref().err()).map(String::as_str).collect();
+    if failures.is_empty() {
+        return Desired::new(WorkCondition::Applied, true, WorkReason::AppliedSuccessful, APPLIED);
+    }
+    let (done, all) = (results.len() - failures.len(), results.len());
+    let message = format!("Failed to apply all manifests ({done}/{all}): {}", failures.join("; "));
+    let message: String = message.chars().take(2048).collect();
+    Desired::new(WorkCondition::Applied, false, WorkReason::AppliedFailed, message)
+}
+
+fn manifest_statuses(results: &[(Option<Manifest>, Outcome)]) -> Vec<ManifestStatus> {
+    let one = |(ordinal, (manifest, outcome)): (usize, &(Option<Manifest>, Outcome))| ManifestStatus {
+        identifier: identifier(ordinal, manifest.as_ref()),
+        status: outcome.as_ref().ok().cloned().flatten(),
+        health: Some(if outcome.is_ok() { Health::Healthy } else { Health::Unhealthy }),
+    };
+    results.iter().enumerate().map(one).collect()
+}
+
+/// Says whether the slices of the Service that a Work holds are reported; `None` if they are not to be.
+pub(crate) async fn tell_collected(
+    shared: &Shared,
+    work: &Work,
+    outcome: Option<Result<(), &Error>>,
+) -> Result<(), Error> {
+    let mut conditions = conditions(work);
+    let now = Time(shared.config.clock.now());
+    let news = match outcome {
+        None => condition::remove(&mut conditions, COLLECTED_CONDITION),
+        Some(outcome) => condition::set(&mut conditions, collected(outcome), now),
+    };
+    if !news {
+        return Ok(());
+    }
+    let own = condition::find(&conditions, COLLECTED_CONDITION);
+    write(shared, work, COLLECTOR, json!({"conditions": own.into_iter().collect::<Vec<_>>()})).await
+}
+
+fn collected(outcome: Result<(), &Error>) -> Desired {
+    match outcome {
+        Ok(()) => Desired::new(COLLECTED_CONDITION, true, "Collected", "EndpointSlices are reported."),
+        Err(error) => {
+            let message: String = error.to_string().chars().take(1024).collect();
+            Desired::new(COLLECTED_CONDITION, false, "CollectFailed", message)
+        }
+    }
+}
+
+fn conditions(work: &Work) -> Vec<Condition> {
+    work.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
+}
+
+async fn write(shared: &Shared, work: &Work, writer: &str, status: Value) -> Result<(), Error> {
+    let api: Api<Work> = Api::namespaced(shared.hub.clone(), &shared.namespace);
+    let body = json!({
+        "apiVersion": "work.karmada.io/v1alpha1",
+        "kind": "Work",
+        "metadata": {"name": work.name_any()},
+        "status": status,
+    });
+    let params = PatchParams::apply(writer).force();
+    let written = api.patch_status(&work.name_any(), &params, &Patch::Apply(&body)).await;
+    tombolo_runtime::unless_gone(written)
+}
