@@ -2,8 +2,10 @@
 
 mod agent;
 mod apiserver;
+mod connect;
 mod failure;
 mod interrupt;
+mod proxy;
 mod span;
 
 use std::process::ExitCode;
@@ -27,6 +29,8 @@ enum Command {
     Apiserver(apiserver::Arguments),
     /// Run the agent of a member cluster: offer what it exports, import what others offer.
     Agent(Box<agent::Arguments>),
+    /// Run the service proxy of a node, or say what it does for a Service.
+    Proxy(Box<proxy::Arguments>),
 }
 
 #[tokio::main]
@@ -36,6 +40,7 @@ async fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Apiserver(command) => apiserver::run(command).await,
         Command::Agent(command) => agent::run(*command).await,
+        Command::Proxy(command) => proxy::run(*command).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,7 +54,8 @@ fn start_logging(verbose: bool, command: &Command) {
     let quiet = match command {
         _ if verbose => "debug",
         Command::Apiserver(_) => "warn",
-        Command::Agent(_) => "info",
+        Command::Proxy(command) if !command.runs_unattended() => "warn",
+        Command::Agent(_) | Command::Proxy(_) => "info",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

@@ -1,8 +1,10 @@
-//! Only for tests: what stands between a client and a cluster when things go wrong, and real clients as processes.
+//! Only for tests: what stands between a client and a cluster when things go wrong, real clients as processes, and
+//! networks to send packets through.
 
 mod body;
 mod faults;
 mod kubectl;
+pub mod lab;
 
 pub use self::faults::{FaultPlan, Faults, Outage};
 pub use self::kubectl::{Kubectl, Outcome, Running};

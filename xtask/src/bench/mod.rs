@@ -4,6 +4,7 @@ mod apiserver;
 mod client;
 mod process;
 mod propagation;
+mod proxy;
 mod sample;
 
 use clap::Subcommand;
@@ -16,6 +17,8 @@ pub(crate) enum Command {
     Apiserver(apiserver::Args),
     /// From a change of endpoints in one member to the imported slice in another
     Propagation(propagation::Args),
+    /// The service proxy: loading and changing thousands of Services, against nft in kube-proxy's layout. Needs root
+    Proxy(proxy::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
@@ -23,5 +26,6 @@ pub(crate) fn run(command: Command) -> Outcome {
     match command {
         Command::Apiserver(args) => runtime.block_on(apiserver::run(&args)),
         Command::Propagation(args) => runtime.block_on(propagation::run(&args)),
+        Command::Proxy(args) => runtime.block_on(proxy::run(&args)),
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Embedded {
 
 impl Embedded {
     pub(super) async fn start(clusters: usize) -> Result<Self, Failure> {
-        let binary = build().await?;
+        let binary = build("tombolo-cli").await?;
         let dir = std::env::temp_dir().join(format!("tombolo-bench-{}-{clusters}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let begin = Instant::now();
@@ -71,10 +71,10 @@ pub(super) fn resident_memory(child: &Child) -> Result<f64, Failure> {
     Ok(kilobytes / 1024.0)
 }
 
-/// Builds the binary optimised, as users run it, and returns where it is.
-async fn build() -> Result<PathBuf, Failure> {
+/// Builds the program of a package optimised, as users run it, and returns where it is.
+pub(super) async fn build(package: &str) -> Result<PathBuf, Failure> {
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--package", "tombolo-cli", "--message-format=json-render-diagnostics"])
+        .args(["build", "--release", "--package", package, "--message-format=json-render-diagnostics"])
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::find;
+use super::{debian, find};
 use crate::root;
 
 type Failure = Box<dyn std::error::Error>;
@@ -22,7 +22,7 @@ pub(super) fn provide() -> Result<Option<PathBuf>, Failure> {
     if is_usable(&folder.join("kubectl")) || (find("go").is_some() && build(&folder)) {
         return Ok(Some(folder));
     }
-    if install() && is_usable(Path::new("kubectl")) {
+    if debian::install(&["kubernetes-client"]) && is_usable(Path::new("kubectl")) {
         return Ok(None);
     }
     Err(format!(
@@ -62,24 +62,4 @@ fn build(folder: &Path) -> bool {
         .current_dir(root().join("xtask/kubectl"))
         .status();
     status.is_ok_and(|status| status.success())
-}
-
-/// Installs Debian's package, where that is possible and allowed.
-fn install() -> bool {
-    if find("apt-get").is_none() || !is_root() {
-        return false;
-    }
-    println!("installing the Debian package kubernetes-client");
-    [&["update", "--quiet"][..], &["install", "--yes", "--quiet", "kubernetes-client"]].iter().all(
-        |arguments| {
-            let status =
-                Command::new("apt-get").args(*arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
-            status.is_ok_and(|status| status.success())
-        },
-    )
-}
-
-fn is_root() -> bool {
-    let output = Command::new("id").arg("-u").output();
-    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

@@ -3,6 +3,7 @@
 //! On a machine where it may, it gets what is missing; elsewhere it names it and stops, because a test that is skipped in
 //! silence is worse than one that fails.
 
+mod debian;
 mod kubectl;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let extra = kubectl::provide()?;
+    debian::provide()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["test", "--workspace", "--locked"])

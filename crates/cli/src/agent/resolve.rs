@@ -1,10 +1,7 @@
 //! From flags to what they mean: clients, and the agent's configuration.
 
-use std::path::Path;
-
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::api::PostParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
 use tombolo_agent::Config;
 use tombolo_api::about::{CLUSTER_ID_PROPERTY, ClusterProperty};
@@ -13,37 +10,17 @@ use tombolo_model::ClusterId;
 use tombolo_model::address::Declared;
 
 use super::Arguments;
+use crate::connect::connect;
 use crate::failure::Failure;
 
 /// Of the member and of the hub.
 pub(super) async fn clients(arguments: &Arguments) -> Result<(Client, Client), Failure> {
     let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    let member = connect("member", file, context).await?;
+    let member = connect("member", "--kubeconfig and --context", file, context).await?;
     let file = arguments.hub_kubeconfig.as_deref().or(file);
-    let hub = connect("hub", file, arguments.hub_context.as_deref()).await?;
+    let flags = "--hub-kubeconfig and --hub-context";
+    let hub = connect("hub", flags, file, arguments.hub_context.as_deref()).await?;
     Ok((member, hub))
-}
-
-async fn connect(whose: &str, file: Option<&Path>, context: Option<&str>) -> Result<Client, Failure> {
-    let flags =
-        if whose == "hub" { "--hub-kubeconfig and --hub-context" } else { "--kubeconfig and --context" };
-    let cannot = |cause: Box<dyn std::error::Error + Send + Sync>| {
-        Failure::new(format!("there is no way to the {whose}")).because(cause).hint(format!("see {flags}"))
-    };
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let config = match (file, context) {
-        (Some(file), _) => {
-            let kubeconfig = Kubeconfig::read_from(file).map_err(|cause| cannot(cause.into()))?;
-            kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-                .await
-                .map_err(|cause| cannot(cause.into()))?
-        }
-        (None, Some(_)) => {
-            kube::Config::from_kubeconfig(&options).await.map_err(|cause| cannot(cause.into()))?
-        }
-        (None, None) => kube::Config::infer().await.map_err(|cause| cannot(cause.into()))?,
-    };
-    Client::try_from(config).map_err(|cause| cannot(cause.into()))
 }
 
 pub(super) async fn config(arguments: &Arguments, member: &Client) -> Result<Config, Failure> {

@@ -1,0 +1,213 @@
+//! Connection tracking: forgetting connections whose server is gone.
+//!
+//! The kernel sends the packets of a known connection where the first one went. For UDP, where nobody notices that the
+//! server is gone, the entry has to go, too.
+
+use std::io;
+use std::net::IpAddr;
+
+use crate::attribute::{Attributes, Writer};
+use crate::message::{self, ACK, DUMP, Family, Head, Received, Subsystem};
+use crate::socket::Socket;
+
+const GET: u16 = 1;
+const DELETE: u16 = 2;
+
+const ORIGINAL: u16 = 1;
+const REPLY: u16 = 2;
+const FILTER: u16 = 25;
+
+const SOURCE: u32 = 0x01;
+const DESTINATION: u32 = 0x02;
+const PROTOCOL: u32 = 0x08;
+const SOURCE_PORT: u32 = 0x10;
+const DESTINATION_PORT: u32 = 0x20;
+
+/// Connections of one protocol to one frontend, answered by one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Flow {
+    pub protocol: u8,
+    /// Where the client sends to; `None`: any address.
+    pub address: Option<IpAddr>,
+    pub port: u16,
+    /// Who answers.
+    pub server: (IpAddr, u16),
+}
+
+impl Flow {
+    fn family(&self) -> Family {
+        if self.server.0.is_ipv4() { Family::Ip } else { Family::Ip6 }
+    }
+
+    /// A tuple with the flags that say which of its fields count.
+    fn original(&self) -> (Tuple, u32) {
+        let tuple =
+            Tuple { destination: self.address, destination_port: Some(self.port), ..Tuple::default() };
+        let address = if self.address.is_some() { DESTINATION } else { 0 };
+        (Tuple { protocol: self.protocol, ..tuple }, address | PROTOCOL | DESTINATION_PORT)
+    }
+
+    fn reply(&self) -> (Tuple, u32) {
+        let (server, port) = self.server;
+        let tuple = Tuple { source: Some(server), source_port: Some(port), ..Tuple::default() };
+        (Tuple { protocol: self.protocol, ..tuple }, SOURCE | PROTOCOL | SOURCE_PORT)
+    }
+
+    fn matches(&self, entry: &Entry) -> bool {
+        let (original, reply) = (&entry.original, &entry.reply);
+        original.protocol == self.protocol
+            && original.destination_port == Some(self.port)
+            && self.address.is_none_or(|address| original.destination == Some(address))
+            && (reply.source, reply.source_port) == (Some(self.server.0), Some(self.server.1))
+    }
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tuple {
+    protocol: u8,
+    source: Option<IpAddr>,
+    destination: Option<IpAddr>,
+    source_port: Option<u16>,
+    destination_port: Option<u16>,
+}
+
+impl Tuple {
+    fn write(&self, out: &mut Writer<'_>, kind: u16) {
+        out.nested(kind, |out| {
+            out.nested(1, |out| {
+                self.source.into_iter().for_each(|address| write_address(out, address, 1));
+                self.destination.into_iter().for_each(|address| write_address(out, address, 2));
+            });
+            out.nested(2, |out| {
+                out.u8(1, self.protocol);
+                self.source_port.into_iter().for_each(|port| out.u16(2, port));
+                self.destination_port.into_iter().for_each(|port| out.u16(3, port));
+            });
+        });
+    }
+
+    fn read(attributes: Attributes<'_>) -> Self {
+        let (addresses, protocol) = (attributes.nested(1), attributes.nested(2));
+        Self {
+            protocol: protocol.u8(1).unwrap_or_default(),
+            source: read_address(addresses, 1),
+            destination: read_address(addresses, 2),
+            source_port: protocol.u16(2),
+            destination_port: protocol.u16(3),
+        }
+    }
+}
+
+/// Attributes of IPv6 addresses come after the two of IPv4.
+fn write_address(out: &mut Writer<'_>, address: IpAddr, kind: u16) {
+    match address {
+        IpAddr::V4(address) => out.bytes(kind, &address.octets()),
+        IpAddr::V6(address) => out.bytes(kind + 2, &address.octets()),
+    }
+}
+
+fn read_address(addresses: Attributes<'_>, kind: u16) -> Option<IpAddr> {
+    let v4 = addresses.get(kind).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(IpAddr::from);
+    let v6 = || addresses.get(kind + 2).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()).map(IpAddr::from);
+    v4.or_else(v6)
+}
+
+/// A connection the kernel knows.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    original: Tuple,
+    reply: Tuple,
+    id: Option<u32>,
+}
+
+impl Entry {
+    fn read(message: &Received<'_>) -> Self {
+        let attributes = message.attributes();
+        Self {
+            original: Tuple::read(attributes.nested(ORIGINAL)),
+            reply: Tuple::read(attributes.nested(REPLY)),
+            id: attributes.u32(12),
+        }
+    }
+}
+
+impl Socket {
+    /// Forgets the connections of some flows. Where the kernel cannot select them it tells all, and each is deleted.
+    pub fn forget(&mut self, flows: &[Flow]) -> io::Result<()> {
+        // Kernels up to 6.18 at least compare IPv6 addresses of a filter the wrong way round: they would delete the
+        // connections of everybody else.
+        let (selected, listed): (Vec<Flow>, Vec<Flow>) =
+            flows.iter().partition(|flow| flow.family() == Family::Ip);
+        self.forget_listed(Family::Ip6, &listed)?;
+        for (place, flow) in selected.iter().enumerate() {
+            match self.forget_filtered(flow) {
+                Err(error) if is_unknown(&error) => {
+                    return self.forget_listed(Family::Ip, &selected[place..]);
+                }
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    /// One request (Linux 5.8; deleting by a filter of tuples later).
+    fn forget_filtered(&mut self, flow: &Flow) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        // With version 0 the family would not count.
+        let head = Head { version: 1, ..head(DELETE, ACK, flow.family()) };
+        message::write(&mut bytes, head, |out| {
+            let ((original, original_flags), (reply, reply_flags)) = (flow.original(), flow.reply());
+            original.write(out, ORIGINAL);
+            reply.write(out, REPLY);
+            out.nested(FILTER, |out| {
+                out.bytes(1, &original_flags.to_ne_bytes());
+                out.bytes(2, &reply_flags.to_ne_bytes());
+            });
+        });
+        self.request(&bytes)
+    }
+
+    fn forget_listed(&mut self, family: Family, flows: &[Flow]) -> io::Result<()> {
+        for entry in self.entries(family, flows)? {
+            let mut bytes = Vec::new();
+            message::write(&mut bytes, head(DELETE, ACK, family), |out| {
+                entry.original.write(out, ORIGINAL);
+                entry.id.into_iter().for_each(|id| out.u32(12, id));
+            });
+            match self.request(&bytes) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    /// How many connections of a flow the kernel knows.
+    pub fn count_connections(&mut self, flow: &Flow) -> io::Result<usize> {
+        Ok(self.entries(flow.family(), std::slice::from_ref(flow))?.len())
+    }
+
+    fn entries(&mut self, family: Family, flows: &[Flow]) -> io::Result<Vec<Entry>> {
+        if flows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted = |entry: &Entry| flows.iter().any(|flow| flow.matches(entry));
+        self.dump(
+            (Subsystem::Conntrack, GET),
+            family as u8,
+            |_| (),
+            |message, found| found.extend(Some(Entry::read(message)).filter(wanted)),
+        )
+    }
+}
+
+fn head(number: u16, flags: u16, family: Family) -> Head {
+    debug_assert!(flags & DUMP == 0);
+    Head::new(Subsystem::Conntrack.message(number), flags, 1, family as u8)
+}
+
+/// Whether the kernel does not know this kind of request.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
+}

@@ -1,0 +1,282 @@
+//! The kernel's tables, made to be what the plan says. No choice is left here: it writes what differs.
+//!
+//! Every change is one transaction, so a packet sees all of it or nothing. What the kernel holds is read only at the start,
+//! and when somebody else changed something.
+
+mod loaded;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use tombolo_model::routing::Claim;
+use tombolo_nft::{Batch, CommitError, Element, Family, Flow, Socket, Table};
+
+use self::loaded::{Groups, Loaded, group, wanted, write};
+use crate::plan::{Changes, Key, Plan, Value};
+use crate::ruleset::encode::{self, affinity_matches};
+use crate::ruleset::{Extra, Settings, Skeleton, TABLE};
+
+const FAMILIES: [Family; 2] = [Family::Ip, Family::Ip6];
+
+/// Packets refused, by family, set and key of the element that counted them.
+pub type Refused = HashMap<(Family, &'static str, Vec<u8>), u64>;
+
+/// The tables of one network namespace.
+pub struct Kernel {
+    socket: Socket,
+    skeletons: [Skeleton; 2],
+    extras: BTreeSet<(Family, Extra)>,
+    generation: Option<u32>,
+}
+
+/// How a transaction went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Elements that came, went or changed.
+    pub elements: usize,
+    pub bytes: usize,
+    /// Whether the tables were made anew.
+    pub anew: bool,
+}
+
+impl Kernel {
+    /// Of the network namespace behind a file, or of the calling thread's own.
+    pub fn open(namespace: Option<&Path>, settings: &Settings) -> io::Result<Self> {
+        let socket = namespace.map_or_else(Socket::open, Socket::open_in)?;
+        let skeletons = FAMILIES.map(|family| Skeleton::new(family, settings));
+        Ok(Self { socket, skeletons, extras: BTreeSet::new(), generation: None })
+    }
+
+    /// Makes other rules the wanted ones; the next [`Self::adopt`] brings them.
+    pub fn configure(&mut self, settings: &Settings) {
+        self.skeletons = FAMILIES.map(|family| Skeleton::new(family, settings));
+        self.generation = None;
+    }
+
+    /// Takes over what is loaded and writes what differs from the plan. Tables of other rules than ours are replaced, in
+    /// one transaction, too.
+    pub fn adopt(&mut self, plan: &Plan) -> Result<Written, CommitError> {
+        let loaded = self.load()?;
+        let written = match loaded {
+            Some(loaded) => match self.amend(plan, loaded) {
+                // What was read may have changed meanwhile, or be odd in a way that only shows now.
+                Err(CommitError::Operation { operation, cause }) => {
+                    tracing::warn!(%operation, %cause, "what is loaded cannot be amended; it is made anew");
+                    self.replace(plan)?
+                }
+                outcome => outcome?,
+            },
+            None => self.replace(plan)?,
+        };
+        self.generation = Some(self.socket.generation()?);
+        Ok(written)
+    }
+
+    /// Writes changes of the plan, knowing what is loaded.
+    pub fn apply(&mut self, changes: &Changes) -> Result<Written, CommitError> {
+        let mut batch = Batch::new();
+        let needed = changes.added().filter_map(|(key, value)| Extra::needed(key, value));
+        let missing = self.missing(needed);
+        missing.iter().for_each(|(family, extra)| extra.add_to(&mut batch, &table(*family)));
+        let removed = group(changes.removed().map(|(key, _)| encode::key(key)));
+        let added = group(changes.added().map(|(key, value)| encode::element(key, value)));
+        write(&mut batch, &removed, &added);
+        self.commit_counted(&batch)?;
+        self.extras.extend(missing);
+        Ok(Written { elements: changes.len(), bytes: batch.size(), anew: false })
+    }
+
+    fn missing(&self, needed: impl Iterator<Item = (Family, Extra)>) -> BTreeSet<(Family, Extra)> {
+        needed.filter(|extra| !self.extras.contains(extra)).collect()
+    }
+
+    /// Whether nobody but this proxy has changed any table since it last wrote.
+    pub fn is_undisturbed(&mut self) -> io::Result<bool> {
+        let generation = self.socket.generation()?;
+        Ok(self.generation == Some(generation))
+    }
+
+    /// Makes both tables anew.
+    fn replace(&mut self, plan: &Plan) -> Result<Written, CommitError> {
+        let mut batch = Batch::new();
+        for skeleton in &self.skeletons {
+            // Added first, so that there is something to delete.
+            batch.add_table(&skeleton.table, None);
+            batch.delete_table(&skeleton.table);
+            skeleton.add_to(&mut batch);
+        }
+        let extras: BTreeSet<(Family, Extra)> =
+            plan.elements().filter_map(|(key, value)| Extra::needed(key, value)).collect();
+        extras.iter().for_each(|(family, extra)| extra.add_to(&mut batch, &table(*family)));
+        let wanted = wanted(plan);
+        let elements = wanted.values().map(HashMap::len).sum();
+        let added =
+            wanted.into_iter().map(|(place, elements)| (place, elements.into_values().collect())).collect();
+        write(&mut batch, &BTreeMap::new(), &added);
+        self.socket.commit(&batch)?;
+        self.extras = extras;
+        Ok(Written { elements, bytes: batch.size(), anew: true })
+    }
+
+    /// What is loaded, if it is ours and whole.
+    fn load(&mut self) -> io::Result<Option<Loaded>> {
+        let tables: HashMap<(Family, String), Option<String>> = self
+            .socket
+            .tables()?
+            .into_iter()
+            .map(|(table, comment)| ((table.family, table.name), comment))
+            .collect();
+        let mut loaded = Loaded::default();
+        for skeleton in &self.skeletons {
+            let comment = tables.get(&(skeleton.table.family, TABLE.to_owned())).cloned().flatten();
+            if comment != Some(skeleton.comment()) || !loaded.read(&mut self.socket, skeleton)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(loaded))
+    }
+
+    fn amend(&mut self, plan: &Plan, loaded: Loaded) -> Result<Written, CommitError> {
+        let needed: BTreeSet<(Family, Extra)> =
+            plan.elements().filter_map(|(key, value)| Extra::needed(key, value)).collect();
+        let mut batch = Batch::new();
+        let missing = needed.iter().filter(|extra| !loaded.has(extra));
+        missing.for_each(|(family, extra)| extra.add_to(&mut batch, &table(*family)));
+        let (removed, added) = loaded.difference(wanted(plan));
+        write(&mut batch, &removed, &added);
+        self.socket.commit(&batch)?;
+        self.tidy(&loaded, &needed);
+        self.extras = needed;
+        let count = |groups: &Groups| groups.values().map(Vec::len).sum::<usize>();
+        Ok(Written { elements: count(&removed).max(count(&added)), bytes: batch.size(), anew: false })
+    }
+
+    /// Removes chains that an earlier proxy needed. In a transaction of its own: the kernel notices only after the one
+    /// before that no element leads to them (Linux before 6.2).
+    fn tidy(&mut self, loaded: &Loaded, needed: &BTreeSet<(Family, Extra)>) {
+        let names: BTreeSet<(Family, String)> =
+            needed.iter().map(|(family, extra)| (*family, extra.name())).collect();
+        let mut batch = Batch::new();
+        for (family, chain) in loaded.choices.iter().filter(|choice| !names.contains(choice)) {
+            batch.delete_chain(&table(*family), chain);
+        }
+        if let Err(error) = self.socket.commit(&batch) {
+            tracing::debug!(%error, "chains that nobody needs stay");
+        }
+    }
+
+    /// Sends away who sticks to what is gone. Returns how many.
+    pub fn unstick(&mut self, gone: &[(Claim, SocketAddr)]) -> Result<usize, CommitError> {
+        let mut count = 0;
+        for family in FAMILIES {
+            let of_family: Vec<&(Claim, SocketAddr)> =
+                gone.iter().filter(|(claim, _)| crate::ruleset::family(claim) == family).collect();
+            if of_family.is_empty() {
+                continue;
+            }
+            let loaded = self.socket.elements(&table(family), "affinity")?;
+            let stuck = loaded.into_iter().map(|loaded| loaded.element).filter(|element| {
+                of_family.iter().any(|(claim, target)| affinity_matches(element, claim, *target))
+            });
+            // While the map grows, one may be told twice.
+            let keys: BTreeSet<Vec<u8>> = stuck.map(|element| element.key).collect();
+            let elements: Vec<Element> = keys.into_iter().map(Element::new).collect();
+            count += elements.len();
+            self.remove_clients(family, &elements)?;
+        }
+        Ok(count)
+    }
+
+    /// They may go by themselves at any moment, which must not keep the others.
+    fn remove_clients(&mut self, family: Family, elements: &[Element]) -> Result<(), CommitError> {
+        let mut batch = Batch::new();
+        batch.destroy_elements(&table(family), "affinity", elements);
+        if self.commit_counted(&batch).is_ok() {
+            return Ok(());
+        }
+        // Kernels before 6.3 cannot; then one at a time.
+        for element in elements {
+            let mut batch = Batch::new();
+            batch.delete_elements(&table(family), "affinity", std::slice::from_ref(element));
+            match self.commit_counted(&batch) {
+                Err(CommitError::Operation { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {}
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits, knowing by how much that alone raises the generation.
+    fn commit_counted(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        self.socket.commit(batch)?;
+        if !batch.is_empty() {
+            self.generation = self.generation.map(|generation| generation.wrapping_add(1));
+        }
+        Ok(())
+    }
+
+    /// Forgets connections to frontends that backends answered which are gone.
+    pub fn forget<'a>(&mut self, gone: impl IntoIterator<Item = &'a (Claim, SocketAddr)>) -> io::Result<()> {
+        let flows: Vec<Flow> = gone
+            .into_iter()
+            .map(|(claim, target)| Flow {
+                protocol: encode::number(claim.protocol),
+                address: claim.address,
+                port: claim.port,
+                server: (target.ip(), target.port()),
+            })
+            .collect();
+        self.socket.forget(&flows)
+    }
+
+    /// How many packets each refusing frontend has refused, in bytes as they are loaded.
+    pub fn refused(&mut self) -> io::Result<Refused> {
+        let mut counts = HashMap::new();
+        for family in FAMILIES {
+            for set in ["refused", "refused-nodeports", "guarded"] {
+                for loaded in self.socket.elements(&table(family), set)? {
+                    counts.insert((family, set, loaded.element.key), loaded.packets.unwrap_or_default());
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// How many clients stick to something.
+    pub fn count_affinity(&mut self) -> io::Result<usize> {
+        let counts =
+            FAMILIES.map(|family| self.socket.elements(&table(family), "affinity").map(|all| all.len()));
+        counts.into_iter().sum()
+    }
+}
+
+/// Removes our tables from a network namespace. Returns whether there were any.
+pub fn clean_up(namespace: Option<&Path>) -> Result<bool, CommitError> {
+    let mut socket = namespace.map_or_else(Socket::open, Socket::open_in)?;
+    let mut batch = Batch::new();
+    let ours = socket.tables()?.into_iter().filter(|(table, _)| table.name == TABLE);
+    ours.for_each(|(table, _)| batch.delete_table(&table));
+    socket.commit(&batch)?;
+    Ok(!batch.is_empty())
+}
+
+fn table(family: Family) -> Table {
+    Table::new(family, TABLE)
+}
+
+/// A refusing frontend as [`Kernel::refused`] tells it.
+pub(crate) fn counter_place(claim: &Claim, guarded: bool) -> (Family, &'static str, Vec<u8>) {
+    let encoded = if guarded {
+        encode::key(&Key::Guarded(*claim))
+    } else {
+        encode::element(&Key::Refused(*claim), &Value::Drop)
+    };
+    let set = match (guarded, claim.address.is_some()) {
+        (true, _) => "guarded",
+        (false, true) => "refused",
+        (false, false) => "refused-nodeports",
+    };
+    (encoded.family, set, encoded.element.key)
+}

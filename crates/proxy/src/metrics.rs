@@ -1,0 +1,350 @@
+//! What the proxy counts, and what it can tell about its plan when asked.
+//!
+//! Names that begin with `kubeproxy_` are kube-proxy's, with the same meaning, so that its dashboards work. What is a state
+//! (black holes, endpoints, clashes) is read from the plan at the moment of the scrape.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use tombolo_model::routing::{Action, Nearness, Reason, Route, Tier};
+
+use crate::engine::{Cause, SharedPlan, locked};
+use crate::kernel::{Refused, Written, counter_place};
+use crate::watch::{Changed, Pending};
+
+type Labels<const N: usize> = [(&'static str, String); N];
+
+/// Everything measured. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    sync: Histogram,
+    full: Histogram,
+    partial: Histogram,
+    programming: Histogram,
+    event: Histogram,
+    last: Gauge,
+    queued: Gauge,
+    service_changes: Counter,
+    endpoint_changes: Counter,
+    failures: Counter,
+    healthz: Family<Labels<1>, Counter>,
+    livez: Family<Labels<1>, Counter>,
+    resyncs: Family<Labels<1>, Counter>,
+    elements: Counter,
+    bytes: Counter,
+    refused: Mutex<Refused>,
+    state: Mutex<Option<(SharedPlan, Arc<Changed>)>>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        let usual = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
+        // From a quarter of a second to five minutes, as kube-proxy has them.
+        let long = [
+            0.25, 0.5, 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 15., 20., 25., 30., 40., 50., 60., 120., 300.,
+        ];
+        Self {
+            sync: usual(),
+            full: usual(),
+            partial: usual(),
+            programming: Histogram::new(long),
+            event: usual(),
+            last: Gauge::default(),
+            queued: Gauge::default(),
+            service_changes: Counter::default(),
+            endpoint_changes: Counter::default(),
+            failures: Counter::default(),
+            healthz: Family::default(),
+            livez: Family::default(),
+            resyncs: Family::default(),
+            elements: Counter::default(),
+            bytes: Counter::default(),
+            refused: Mutex::default(),
+            state: Mutex::default(),
+        }
+    }
+}
+
+fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Metrics {
+    /// Makes them show in `registry`.
+    pub fn register(&self, registry: &mut Registry) {
+        let inner = &self.0;
+        let like = registry.sub_registry_with_prefix("kubeproxy");
+        like.register(
+            "sync_proxy_rules_duration_seconds",
+            "From deciding to the kernel's yes",
+            inner.sync.clone(),
+        );
+        like.register(
+            "sync_full_proxy_rules_duration_seconds",
+            "The same, where all was compared",
+            inner.full.clone(),
+        );
+        like.register(
+            "sync_partial_proxy_rules_duration_seconds",
+            "The same, where only changes were written",
+            inner.partial.clone(),
+        );
+        like.register(
+            "network_programming_duration_seconds",
+            "From the change of endpoints (last-change-trigger-time) to the kernel's yes",
+            inner.programming.clone(),
+        );
+        like.register("sync_proxy_rules_last_timestamp_seconds", "When last written", inner.last.clone());
+        like.register(
+            "sync_proxy_rules_last_queued_timestamp_seconds",
+            "When last begun",
+            inner.queued.clone(),
+        );
+        like.register(
+            "sync_proxy_rules_service_changes",
+            "Changes of Services",
+            inner.service_changes.clone(),
+        );
+        like.register(
+            "sync_proxy_rules_endpoint_changes",
+            "Changes of slices",
+            inner.endpoint_changes.clone(),
+        );
+        like.register(
+            "sync_proxy_rules_nftables_sync_failures",
+            "Writes that failed",
+            inner.failures.clone(),
+        );
+        like.register("proxy_healthz", "Answers of /healthz by code", inner.healthz.clone());
+        like.register("proxy_livez", "Answers of /livez by code", inner.livez.clone());
+        let own = registry.sub_registry_with_prefix("tombolo_proxy");
+        own.register(
+            "event_to_commit_seconds",
+            "From a watch event to the kernel's yes",
+            inner.event.clone(),
+        );
+        own.register("resyncs", "Comparisons of all that is loaded, by cause", inner.resyncs.clone());
+        own.register("elements_written", "Elements that came, went or changed", inner.elements.clone());
+        own.register("bytes_written", "Bytes of transactions", inner.bytes.clone());
+        registry.register_collector(Box::new(self.clone()));
+    }
+
+    /// Tells about a plan from now on.
+    pub(crate) fn tell(&self, plan: &SharedPlan, changed: &Arc<Changed>) {
+        *guard(&self.0.state) = Some((plan.clone(), changed.clone()));
+    }
+
+    pub(crate) fn note_sync(
+        &self,
+        pending: &Pending,
+        written: &Written,
+        resync: Option<Cause>,
+        begin: Instant,
+        now: Timestamp,
+    ) {
+        let (inner, took) = (&self.0, begin.elapsed());
+        inner.sync.observe(took.as_secs_f64());
+        if resync.is_some() { &inner.full } else { &inner.partial }.observe(took.as_secs_f64());
+        if let Some(cause) = resync {
+            inner.resyncs.get_or_create(&[("cause", cause.as_str().to_owned())]).inc();
+        }
+        // What was there before the proxy started says nothing about the proxy.
+        if resync != Some(Cause::Start) {
+            pending.since.iter().for_each(|since| inner.event.observe(since.elapsed().as_secs_f64()));
+            for trigger in pending.triggers.iter().filter(|trigger| **trigger <= now) {
+                inner.programming.observe(now.duration_since(*trigger).as_secs_f64());
+            }
+        }
+        inner.last.set(now.as_second());
+        inner.queued.set(now.as_second() - i64::try_from(took.as_secs()).unwrap_or_default());
+        inner.service_changes.inc_by(pending.service_changes);
+        inner.endpoint_changes.inc_by(pending.endpoint_changes);
+        inner.elements.inc_by(written.elements as u64);
+        inner.bytes.inc_by(written.bytes as u64);
+    }
+
+    pub(crate) fn note_failure(&self) {
+        self.0.failures.inc();
+    }
+
+    pub(crate) fn note_probe(&self, live: bool, code: u16) {
+        let family = if live { &self.0.livez } else { &self.0.healthz };
+        family.get_or_create(&[("code", code.to_string())]).inc();
+    }
+
+    pub(crate) fn note_refused(&self, refused: Refused) {
+        *guard(&self.0.refused) = refused;
+    }
+}
+
+/// The values of one metric, by the values of its labels.
+type Table = BTreeMap<Vec<String>, u64>;
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some((plan, changed)) = guard(&self.0.state).clone() else { return Ok(()) };
+        let tables = Tables::read(&plan, &guard(&self.0.refused));
+        let (_, services, endpoints) = changed.waiting();
+        let single = |count: u64| Table::from([(Vec::new(), count)]);
+        for (name, help, labels, table) in [
+            (
+                "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
+                "Service ports that drop traffic because this node has no endpoints",
+                &["traffic_policy", "ip_family"][..],
+                tables.no_local,
+            ),
+            ("kubeproxy_sync_proxy_rules_service_changes_pending", "Not written yet", &[], single(services)),
+            (
+                "kubeproxy_sync_proxy_rules_endpoint_changes_pending",
+                "Not written yet",
+                &[],
+                single(endpoints),
+            ),
+            (
+                "tombolo_proxy_black_hole",
+                "Frontends of a Service that refuse all traffic, and why",
+                &["namespace", "service", "reason", "ip_family"],
+                tables.black_holes,
+            ),
+            (
+                "tombolo_proxy_endpoints",
+                "Endpoints in use, by source cluster and what made them be chosen",
+                &["source", "tier"],
+                tables.endpoints,
+            ),
+            ("tombolo_proxy_clashes", "Frontends that several Services claim", &[], single(tables.clashes)),
+        ] {
+            encode(&mut encoder, name, help, labels, &table, MetricType::Gauge)?;
+        }
+        let labels = &["namespace", "service", "frontend", "why"];
+        let help = "Packets of connections that were refused";
+        encode(
+            &mut encoder,
+            "tombolo_proxy_refused_packets",
+            help,
+            labels,
+            &tables.refused,
+            MetricType::Counter,
+        )
+    }
+}
+
+fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    labels: &[&'static str],
+    table: &Table,
+    kind: MetricType,
+) -> Result<(), fmt::Error> {
+    let mut descriptor = encoder.encode_descriptor(name, help, None, kind)?;
+    for (values, value) in table {
+        let pairs: Vec<(&str, &str)> =
+            labels.iter().copied().zip(values.iter().map(String::as_str)).collect();
+        let one = descriptor.encode_family(&pairs)?;
+        match kind {
+            MetricType::Counter => ConstCounter::new(*value).encode(one)?,
+            _ => ConstGauge::new(*value as i64).encode(one)?,
+        }
+    }
+    Ok(())
+}
+
+/// What can be read from the plan.
+#[derive(Default)]
+struct Tables {
+    no_local: Table,
+    black_holes: Table,
+    endpoints: Table,
+    refused: Table,
+    clashes: u64,
+}
+
+impl Tables {
+    fn read(plan: &SharedPlan, refused: &Refused) -> Self {
+        let plan = locked(plan);
+        let mut tables = Self { clashes: plan.clashes().count() as u64, ..Self::default() };
+        for policy in ["internal", "external"] {
+            for family in ["IPv4", "IPv6"] {
+                tables.no_local.insert(vec![policy.to_owned(), family.to_owned()], 0);
+            }
+        }
+        for (service, routes) in plan.services() {
+            let name = [service.namespace.clone(), service.name.clone()];
+            routes.routes.iter().for_each(|route| tables.route(&name, route, refused));
+        }
+        tables
+    }
+
+    fn route(&mut self, name: &[String; 2], route: &Route, refused: &Refused) {
+        let family = route.frontend.family.to_string();
+        match &route.action {
+            Action::Balance(balance) => {
+                for backend in &balance.backends {
+                    let source = backend.source.as_ref().map(ToString::to_string).unwrap_or_default();
+                    *self.endpoints.entry(vec![source, tier(&balance.tier)]).or_default() += 1;
+                }
+            }
+            Action::Reject(why) | Action::Drop(why) => {
+                let labels = [&name[..], &[reason(*why).to_owned(), family.clone()]].concat();
+                *self.black_holes.entry(labels).or_default() += 1;
+                self.count(name, route, false, reason(*why), refused);
+                let policy = match why {
+                    Reason::NoLocalInternal => Some("internal"),
+                    Reason::NoLocalExternal => Some("external"),
+                    Reason::NoEndpoints | Reason::Topology => None,
+                };
+                if let Some(policy) = policy {
+                    *self.no_local.entry(vec![policy.to_owned(), family.clone()]).or_default() += 1;
+                }
+            }
+        }
+        if route.allowed_sources.is_some() {
+            self.count(name, route, true, "source_ranges", refused);
+        }
+    }
+
+    fn count(&mut self, name: &[String; 2], route: &Route, guarded: bool, why: &str, refused: &Refused) {
+        let Some(packets) = refused.get(&counter_place(&route.frontend.claim(), guarded)) else { return };
+        let address = route.frontend.address.map_or("node".to_owned(), |address| address.to_string());
+        let frontend = format!("{} {address} {}", route.frontend.protocol, route.frontend.port);
+        self.refused.insert([&name[..], &[frontend, why.to_owned()]].concat(), *packets);
+    }
+}
+
+const fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NoEndpoints => "no_endpoints",
+        Reason::NoLocalInternal => "no_local_internal",
+        Reason::NoLocalExternal => "no_local_external",
+        Reason::Topology => "topology",
+    }
+}
+
+fn tier(tier: &Tier) -> String {
+    match tier {
+        Tier::All => "all",
+        Tier::Local => "local",
+        Tier::Near(Nearness::Node) => "node",
+        Tier::Near(Nearness::Zone) => "zone",
+        Tier::Near(Nearness::Region) => "region",
+        Tier::Near(Nearness::Cluster) => "cluster",
+        Tier::Topology(_) => "topology",
+        Tier::Terminating => "terminating",
+    }
+    .to_owned()
+}

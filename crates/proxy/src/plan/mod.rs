@@ -1,0 +1,197 @@
+//! What should be in the kernel for all Services of a node. Pure: no kernel, no clock.
+//!
+//! [`Plan::update`] takes what changed about some Services and returns what has to change in the kernel, and nothing
+//! more. However a plan came about, the same Services make the same fates of packets (slots may be in another order).
+
+mod element;
+mod lower;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+pub use self::element::{Balance, Changes, Elements, FROM_HERE, Key, Value};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use tombolo_model::routing::{Claim, Protocol, Routes};
+use tombolo_runtime::Key as ServiceKey;
+
+/// What is new about one Service.
+#[derive(Clone, Debug)]
+pub struct Update {
+    pub service: ServiceKey,
+    /// Empty when the Service is gone.
+    pub routes: Routes,
+    /// All endpoints that still serve, chosen or not: connections that lead there may go on.
+    pub serving: BTreeSet<SocketAddr>,
+}
+
+/// What an update leads to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    pub changes: Changes,
+    /// UDP flows whose server serves no more.
+    pub gone: BTreeSet<(Claim, SocketAddr)>,
+}
+
+/// Everything wanted, and by whom.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    services: BTreeMap<ServiceKey, Planned>,
+    /// Who wants a frontend; the first one has it.
+    claims: BTreeMap<Claim, BTreeSet<ServiceKey>>,
+    clashes: BTreeSet<Claim>,
+    shared: BTreeMap<Key, u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Planned {
+    routes: Routes,
+    serving: BTreeSet<SocketAddr>,
+    elements: Elements,
+}
+
+impl Plan {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes what is new about some Services.
+    pub fn update(&mut self, updates: impl IntoIterator<Item = Update>) -> Outcome {
+        let mut outcome = Outcome::default();
+        for update in updates {
+            let others = self.claim(&update.service, &update.routes);
+            let planned = self.services.entry(update.service.clone()).or_default();
+            planned.routes = update.routes;
+            planned.serving = update.serving;
+            // What goes from one Service to another is let go first.
+            let affected = others.iter().chain([&update.service]);
+            let wanted: Vec<(Key, Value)> =
+                affected.flat_map(|service| self.lower(service, &mut outcome)).collect();
+            wanted.into_iter().for_each(|(key, value)| self.take(key, value, &mut outcome.changes));
+            if self.services.get(&update.service).is_some_and(|planned| planned.routes == Routes::default()) {
+                self.services.remove(&update.service);
+            }
+        }
+        outcome.changes = outcome.changes.settled();
+        outcome
+    }
+
+    /// Takes note of which frontends a Service wants now. Returns other Services that got or lost one by it.
+    fn claim(&mut self, service: &ServiceKey, routes: &Routes) -> BTreeSet<ServiceKey> {
+        let claims = |routes: &Routes| -> BTreeSet<Claim> {
+            routes.routes.iter().map(|route| route.frontend.claim()).collect()
+        };
+        let wanted = claims(routes);
+        let held = self.services.get(service).map(|planned| claims(&planned.routes)).unwrap_or_default();
+        let mut others = BTreeSet::new();
+        for claim in held.difference(&wanted) {
+            let takers = self.claims.entry(*claim).or_default();
+            takers.remove(service);
+            others.extend(takers.first().cloned());
+            self.note_clash(*claim);
+        }
+        for claim in wanted.difference(&held) {
+            let takers = self.claims.entry(*claim).or_default();
+            others.extend(takers.first().cloned());
+            takers.insert(service.clone());
+            self.note_clash(*claim);
+        }
+        others
+    }
+
+    fn note_clash(&mut self, claim: Claim) {
+        match self.claims.get(&claim).map_or(0, BTreeSet::len) {
+            0 => drop(self.claims.remove(&claim)),
+            1 => drop(self.clashes.remove(&claim)),
+            _ => drop(self.clashes.insert(claim)),
+        }
+    }
+
+    fn owns(&self, service: &ServiceKey, claim: Claim) -> bool {
+        self.claims.get(&claim).and_then(BTreeSet::first) == Some(service)
+    }
+
+    /// Replaces the elements of one Service by those it should have. Returns what it wants that it did not have.
+    fn lower(&mut self, service: &ServiceKey, outcome: &mut Outcome) -> Vec<(Key, Value)> {
+        let Some(mut planned) = self.services.remove(service) else { return Vec::new() };
+        let before = std::mem::take(&mut planned.elements);
+        for route in &planned.routes.routes {
+            if self.owns(service, route.frontend.claim()) {
+                lower::lower(route, &before, &mut planned.elements);
+            }
+        }
+        let after = &planned.elements;
+        for (key, value) in before.iter().filter(|(key, value)| after.get(key) != Some(value)) {
+            self.release(*key, *value, &mut outcome.changes);
+        }
+        let wanted = after.iter().filter(|(key, value)| before.get(key) != Some(value));
+        let wanted = wanted.map(|(key, value)| (*key, *value)).collect();
+        let still: BTreeSet<(Claim, SocketAddr)> = datagrams(after).collect();
+        let gone =
+            datagrams(&before).filter(|flow| !still.contains(flow) && !planned.serving.contains(&flow.1));
+        outcome.gone.extend(gone);
+        self.services.insert(service.clone(), planned);
+        wanted
+    }
+
+    /// An element goes when nobody wants it any more.
+    fn release(&mut self, key: Key, value: Value, changes: &mut Changes) {
+        if key.is_shared() {
+            let left = self.shared.get(&key).copied().unwrap_or_default().saturating_sub(1);
+            if left > 0 {
+                self.shared.insert(key, left);
+                return;
+            }
+            self.shared.remove(&key);
+        }
+        changes.remove(key, value);
+    }
+
+    /// An element comes when nobody wanted it before.
+    fn take(&mut self, key: Key, value: Value, changes: &mut Changes) {
+        if key.is_shared() {
+            let count = self.shared.entry(key).or_default();
+            *count += 1;
+            if *count > 1 {
+                return;
+            }
+        }
+        changes.add(key, value);
+    }
+
+    /// Everything wanted; what several Services want comes as often.
+    pub fn elements(&self) -> impl Iterator<Item = (&Key, &Value)> {
+        self.services.values().flat_map(|planned| &planned.elements)
+    }
+
+    /// What the node does for each Service.
+    pub fn services(&self) -> impl Iterator<Item = (&ServiceKey, &Routes)> {
+        self.services.iter().map(|(service, planned)| (service, &planned.routes))
+    }
+
+    pub fn routes(&self, service: &ServiceKey) -> Option<&Routes> {
+        self.services.get(service).map(|planned| &planned.routes)
+    }
+
+    /// Frontends that several Services want, with them; the first one has it.
+    pub fn clashes(&self) -> impl Iterator<Item = (&Claim, &BTreeSet<ServiceKey>)> {
+        self.clashes.iter().filter_map(|claim| Some((claim, self.claims.get(claim)?)))
+    }
+
+    /// Whose frontend it is.
+    pub fn owner(&self, claim: &Claim) -> Option<&ServiceKey> {
+        self.claims.get(claim)?.first()
+    }
+}
+
+/// The flows of UDP: nobody would notice that their server is gone.
+fn datagrams(elements: &Elements) -> impl Iterator<Item = (Claim, SocketAddr)> {
+    elements.iter().filter_map(|(key, value)| match (key, value) {
+        (Key::Slot(claim, _), Value::Target(target)) if claim.protocol == Protocol::Udp => {
+            Some((*claim, *target))
+        }
+        _ => None,
+    })
+}
