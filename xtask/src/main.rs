@@ -6,6 +6,7 @@
 
 mod bench;
 mod crds;
+mod fuzz;
 mod simulate;
 mod test;
 
@@ -29,6 +30,9 @@ enum Command {
     Bench(bench::Command),
     /// Write the CRD manifests in deploy/crds
     Crds(crds::Args),
+    /// Throw broken input at a part for a while
+    #[command(subcommand)]
+    Fuzz(fuzz::Command),
     /// Run the simulated supercluster with many seeds
     Simulate(simulate::Args),
     /// Install what the tests need and run all of them
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(command) => bench::run(command),
         Command::Crds(args) => crds::run(&args),
+        Command::Fuzz(command) => fuzz::run(&command),
         Command::Simulate(args) => simulate::run(&args),
         Command::Test(args) => test::run(&args),
     };

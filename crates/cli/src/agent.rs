@@ -21,6 +21,7 @@ use tombolo_api::service::IpFamily;
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Admin, Candidate, Readiness, Waiting};
 
+use crate::admin;
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
 use crate::span;
@@ -95,7 +96,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let (mut registry, readiness) = (Registry::default(), Readiness::default());
     metrics.register(&mut registry);
     let leading = Leading::wait_in(&readiness);
-    let admin = bind(&arguments, registry, readiness.clone()).await?;
+    let admin = admin::bind(arguments.admin_address, registry, readiness.clone()).await?;
     let elected = !arguments.no_leader_elect;
     Process { agent, admin, readiness, leading, candidate: elected.then(|| candidate(&config)), member }
         .run()
@@ -149,19 +150,6 @@ async fn ask_hub(agent: &Agent, config: &Config) -> Result<(), Failure> {
             Ok(())
         }
     }
-}
-
-async fn bind(arguments: &Arguments, registry: Registry, readiness: Readiness) -> Result<Admin, Failure> {
-    let address = arguments.admin_address;
-    let cannot = |cause: std::io::Error| {
-        Failure::new(format!("cannot listen on {address}"))
-            .because(cause)
-            .hint("choose another --admin-address; port 0 takes any free one")
-    };
-    let admin = Admin::bind(address, registry, readiness).await.map_err(cannot)?;
-    let address = admin.address().map_err(cannot)?;
-    tracing::info!(%address, "admin endpoint");
-    Ok(admin)
 }
 
 fn candidate(config: &Config) -> Candidate {

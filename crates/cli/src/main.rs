@@ -1,8 +1,10 @@
 //! `tombolo`: one binary, one subcommand per part.
 
+mod admin;
 mod agent;
 mod apiserver;
 mod connect;
+mod dns;
 mod failure;
 mod interrupt;
 mod proxy;
@@ -31,6 +33,8 @@ enum Command {
     Agent(Box<agent::Arguments>),
     /// Run the service proxy of a node, or say what it does for a Service.
     Proxy(Box<proxy::Arguments>),
+    /// Answer DNS for supercluster.local and clusterset.local, or say why an answer is what it is.
+    Dns(Box<dns::Arguments>),
 }
 
 #[tokio::main]
@@ -41,6 +45,7 @@ async fn main() -> ExitCode {
         Command::Apiserver(command) => apiserver::run(command).await,
         Command::Agent(command) => agent::run(*command).await,
         Command::Proxy(command) => proxy::run(*command).await,
+        Command::Dns(command) => dns::run(*command).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -55,7 +60,8 @@ fn start_logging(verbose: bool, command: &Command) {
         _ if verbose => "debug",
         Command::Apiserver(_) => "warn",
         Command::Proxy(command) if !command.runs_unattended() => "warn",
-        Command::Agent(_) | Command::Proxy(_) => "info",
+        Command::Dns(command) if command.is_question() => "warn",
+        Command::Agent(_) | Command::Dns(_) | Command::Proxy(_) => "info",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

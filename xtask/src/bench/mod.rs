@@ -2,6 +2,7 @@
 
 mod apiserver;
 mod client;
+mod dns;
 mod process;
 mod propagation;
 mod proxy;
@@ -19,6 +20,8 @@ pub(crate) enum Command {
     Propagation(propagation::Args),
     /// The service proxy: loading and changing thousands of Services, against nft in kube-proxy's layout. Needs root
     Proxy(proxy::Args),
+    /// DNS, with NSD and Knot in the same run
+    Dns(dns::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
@@ -27,5 +30,6 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Apiserver(args) => runtime.block_on(apiserver::run(&args)),
         Command::Propagation(args) => runtime.block_on(propagation::run(&args)),
         Command::Proxy(args) => runtime.block_on(proxy::run(&args)),
+        Command::Dns(args) => dns::run(&args),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::find;
+use super::{find, is_root};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -40,9 +40,4 @@ pub(super) fn install(packages: &[&str]) -> bool {
             Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
         status.is_ok_and(|status| status.success())
     })
-}
-
-fn is_root() -> bool {
-    let output = Command::new("id").arg("-u").output();
-    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

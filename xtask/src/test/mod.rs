@@ -4,6 +4,7 @@
 //! silence is worse than one that fails.
 
 mod debian;
+mod dns;
 mod kubectl;
 
 use std::ffi::OsString;
@@ -22,6 +23,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let extra = kubectl::provide()?;
     debian::provide()?;
+    dns::provide()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["test", "--workspace", "--locked"])
@@ -43,7 +45,12 @@ fn path_with(first: Option<PathBuf>) -> Result<OsString, std::env::JoinPathsErro
 }
 
 /// The file of a program on the search path.
-fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

@@ -1,0 +1,166 @@
+//! One upstream: how it is asked, and whether it answers.
+//!
+//! Every query goes out under a number and from a port that nobody can guess, and only a reply to exactly that question
+//! counts.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, UdpSocket};
+use tokio::time::timeout;
+
+use crate::answer::Transport;
+use crate::message::HEADER;
+use crate::server::Network;
+use crate::zone::Name;
+
+/// How long a reply may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// After so many queries without a reply an upstream counts as down.
+const FAILURES: u32 = 3;
+
+#[derive(Debug)]
+pub(super) struct Upstream {
+    address: SocketAddr,
+    network: Network,
+    failures: AtomicU32,
+    looping: AtomicBool,
+    /// Nobody else asks for this name.
+    own: Name,
+}
+
+impl Upstream {
+    pub(super) fn new(address: SocketAddr, network: Network) -> Self {
+        let text = format!("{:016x}.loop.tombolo.invalid", fastrand::u64(..));
+        let own = Name::parse(&text).unwrap_or_default();
+        Self { address, network, failures: AtomicU32::new(0), looping: AtomicBool::new(false), own }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn is_healthy(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) < FAILURES
+    }
+
+    pub(super) fn is_looping(&self) -> bool {
+        self.looping.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_looping(&self) {
+        self.looping.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_own(&self, name: &Name) -> bool {
+        *name == self.own
+    }
+
+    /// Asks whether queries for this upstream come back to us.
+    pub(super) async fn probe_loop(&self) {
+        let query = question(self.own.bytes(), 16);
+        self.ask(&query, query.len(), Transport::Udp).await;
+    }
+
+    /// Asks what every server can answer.
+    pub(super) async fn probe(&self) {
+        let query = question(&[0], 2);
+        self.ask(&query, query.len(), Transport::Udp).await;
+    }
+
+    /// The reply to a query whose question ends at `end`; `None` if there is none in time.
+    pub(super) async fn ask(&self, query: &[u8], end: usize, transport: Transport) -> Option<Vec<u8>> {
+        let mut query = query.to_vec();
+        query[..2].copy_from_slice(&fastrand::u16(..).to_be_bytes());
+        let mut reply = timeout(PATIENCE, self.over_udp(&query, end)).await;
+        let cut = matches!(&reply, Ok(Ok(reply)) if reply[2] & 0x02 != 0);
+        if cut && transport == Transport::Tcp {
+            reply = timeout(PATIENCE, self.over_tcp(&query, end)).await;
+        }
+        match reply {
+            Ok(Ok(reply)) => {
+                self.failures.store(0, Ordering::Relaxed);
+                Some(reply)
+            }
+            _ => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    async fn over_udp(&self, query: &[u8], end: usize) -> io::Result<Vec<u8>> {
+        let any: SocketAddr =
+            if self.address.is_ipv6() { ([0_u16; 8], 0).into() } else { ([0_u8; 4], 0).into() };
+        let socket = self.network.open(|| StdUdpSocket::bind(any))?;
+        socket.set_nonblocking(true)?;
+        let socket = UdpSocket::from_std(socket)?;
+        socket.connect(self.address).await?;
+        socket.send(query).await?;
+        let mut reply = vec![0; 4096];
+        loop {
+            let length = socket.recv(&mut reply).await?;
+            if answers(&reply[..length], query, end) {
+                reply.truncate(length);
+                return Ok(reply);
+            }
+        }
+    }
+
+    async fn over_tcp(&self, query: &[u8], end: usize) -> io::Result<Vec<u8>> {
+        let socket = self.network.open(|| {
+            let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, Some(Protocol::TCP))?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        })?;
+        let mut stream = TcpSocket::from_std_stream(socket.into()).connect(self.address).await?;
+        let length = (query.len() as u16).to_be_bytes();
+        stream.write_all(&[&length[..], query].concat()).await?;
+        let mut reply = vec![0; usize::from(stream.read_u16().await?)];
+        stream.read_exact(&mut reply).await?;
+        if answers(&reply, query, end) { Ok(reply) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+}
+
+/// Whether a message is a reply to exactly this query.
+fn answers(reply: &[u8], query: &[u8], end: usize) -> bool {
+    let same_question = reply.get(HEADER..end).is_some_and(|question| question == &query[HEADER..end]);
+    reply.len() >= HEADER
+        && reply[..2] == query[..2]
+        && reply[2] & 0xf8 == 0x80
+        && reply[4..6] == [0, 1]
+        && same_question
+}
+
+/// A query of our own.
+fn question(name: &[u8], kind: u16) -> Vec<u8> {
+    let mut query = vec![0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    query.extend_from_slice(name);
+    query.extend_from_slice(&kind.to_be_bytes());
+    query.extend_from_slice(&[0, 1]);
+    query
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_reply_to_the_same_question_under_the_same_number_counts() {
+        let query = question(b"\x01a\x00", 1);
+        let mut reply = query.clone();
+        reply[2] |= 0x80;
+        assert!(answers(&reply, &query, query.len()));
+        for place in [0, 1, 2, 5, 13, query.len() - 1] {
+            let mut wrong = reply.clone();
+            wrong[place] ^= 0x88;
+            assert!(!answers(&wrong, &query, query.len()), "octet {place}");
+        }
+        assert!(!answers(&reply[..HEADER], &query, query.len()));
+        assert!(!answers(&[], &query, query.len()));
+    }
+}

@@ -1,0 +1,156 @@
+//! Mutated packets against a running server, for as long as wanted: `cargo xtask fuzz dns`.
+//!
+//! Debug assertions and overflow checks are on. Every reply must be one: parseable, of the right number, within limits. After
+//! every round a good query must be answered, and the server must not have grown.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use domain::base::Message;
+
+use crate::live::ask;
+use crate::script::cases;
+use crate::wire;
+use crate::world::World;
+
+const ROUND: usize = 2000;
+
+struct Fuzz {
+    random: fastrand::Rng,
+    seeds: Vec<Vec<u8>>,
+    address: SocketAddr,
+    replies: usize,
+}
+
+impl Fuzz {
+    fn new(address: SocketAddr, seed: u64) -> Self {
+        let seeds = cases().iter().map(|case| wire::query(&case.name, &case.kind)).collect();
+        Self { random: fastrand::Rng::with_seed(seed), seeds, address, replies: 0 }
+    }
+
+    /// A query with some of its octets changed, removed, repeated or replaced by another's.
+    fn packet(&mut self) -> Vec<u8> {
+        let random = &mut self.random;
+        let mut packet = self.seeds[random.usize(0..self.seeds.len())].clone();
+        for _ in 0..random.usize(0..5) {
+            if packet.is_empty() {
+                break;
+            }
+            let place = random.usize(0..packet.len());
+            match random.u8(0..7) {
+                0 => packet[place] = random.u8(..),
+                1 => packet[place] ^= 1 << random.u8(0..8),
+                2 => packet.truncate(place),
+                3 => packet.insert(place, random.u8(..)),
+                4 => drop(packet.remove(place)),
+                5 => packet.splice(place..place, [0xc0, random.u8(..)]).for_each(drop),
+                _ => {
+                    let other = &self.seeds[random.usize(0..self.seeds.len())];
+                    let from = random.usize(0..other.len());
+                    packet.truncate(place);
+                    packet.extend_from_slice(&other[from..]);
+                }
+            }
+        }
+        packet
+    }
+
+    fn check(&mut self, reply: &[u8]) {
+        self.replies += 1;
+        let message = Message::from_octets(reply).expect("a reply has a header");
+        assert!(message.header().qr());
+        let (_, answer, authority, additional) = message.sections().expect("sections");
+        assert!(answer.chain(authority).chain(additional).all(|record| record.is_ok()));
+    }
+
+    fn over_udp(&mut self) {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut reply = [0; 70_000];
+        for _ in 0..ROUND {
+            let packet = self.packet();
+            let _ = socket.send_to(&packet, self.address);
+            while let Ok(length) = socket.recv(&mut reply) {
+                assert!(length <= 1232, "{length} octets");
+                self.check(&reply[..length]);
+            }
+        }
+    }
+
+    fn over_tcp(&mut self) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut expected = 0;
+        for _ in 0..20 {
+            let packet = self.packet();
+            let is_query = packet.len() >= 12 && packet[2] & 0x80 == 0;
+            expected += usize::from(is_query);
+            let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
+            stream.write_all(&[&length[..], &packet].concat()).unwrap();
+        }
+        for _ in 0..expected {
+            let mut length = [0; 2];
+            stream.read_exact(&mut length).unwrap();
+            let mut reply = vec![0; usize::from(u16::from_be_bytes(length))];
+            stream.read_exact(&mut reply).unwrap();
+            self.check(&reply);
+        }
+        // And the stream itself broken off.
+        let rubbish: Vec<u8> = (0..self.random.usize(0..300)).map(|_| self.random.u8(..)).collect();
+        let _ = stream.write_all(&rubbish);
+    }
+}
+
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn number(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+fn run(address: SocketAddr, duration: Duration, seed: u64) -> (usize, usize) {
+    let (begin, mut fuzz, mut rounds, mut settled) = (Instant::now(), Fuzz::new(address, seed), 0, 0);
+    while rounds == 0 || begin.elapsed() < duration {
+        fuzz.over_udp();
+        fuzz.over_tcp();
+        let outcome = ask(address, "web.shop.svc.clusterset.local", "A").expect("a good query is answered");
+        assert_eq!(outcome.status, "NOERROR", "seed {seed}, round {rounds}");
+        rounds += 1;
+        if rounds == 50 {
+            settled = resident();
+        }
+        assert!(
+            settled == 0 || resident() < settled + 64 * 1024,
+            "the server grows: {settled} to {} kB",
+            resident()
+        );
+    }
+    (rounds * (ROUND + 20), fuzz.replies)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_of_mutated_packets_breaks_nothing() {
+    let world = World::new().await;
+    let address = world.address;
+    let (sent, replies) =
+        tokio::task::spawn_blocking(move || run(address, Duration::ZERO, 1)).await.expect("no panic");
+    assert!(replies > sent / 10, "{replies} replies to {sent} packets");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "as long as wanted: cargo xtask fuzz dns --minutes N"]
+#[allow(clippy::print_stdout, reason = "the figures are for the person who asked")]
+async fn many() {
+    let world = World::new().await;
+    let address = world.address;
+    let duration = Duration::from_secs(number("MINUTES", 1) * 60);
+    let seed = number("SEED", 1);
+    println!("seed {seed}");
+    let (sent, replies) =
+        tokio::task::spawn_blocking(move || run(address, duration, seed)).await.expect("no panic");
+    println!("{sent} packets, {replies} replies read, the server still answers");
+}
