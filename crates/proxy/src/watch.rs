@@ -330,7 +330,13 @@ where
 
 async fn follow_installed<K>(cache: Arc<Cache<K>>, api: Api<K>)
 where
-    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+    K: kube::Resource<DynamicType: Default>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
 {
     while !is_installed(&api).await {
         tokio::time::sleep(LOOK_AGAIN).await;
