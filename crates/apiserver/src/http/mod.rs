@@ -6,6 +6,7 @@ mod body;
 mod decode;
 mod discovery;
 mod json;
+mod log;
 mod openapi;
 mod present;
 mod query;
