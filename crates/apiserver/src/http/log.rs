@@ -31,7 +31,7 @@ pub(super) async fn answer(asked: &Asked<'_>, call: &Call<'_>, name: &str) -> An
 }
 
 /// The container that is meant. The refusals are those of the real server, which kubectl shows.
-fn place(pod: &Value, name: &str, asked: &str) -> Result<ContainerPlace, Status> {
+pub(super) fn place(pod: &Value, name: &str, asked: &str) -> Result<ContainerPlace, Status> {
     let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let names = |list: &str| -> Vec<String> {
         let all = pod["spec"][list].as_array().into_iter().flatten();
