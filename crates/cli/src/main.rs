@@ -73,7 +73,7 @@ fn run(command: Command, verbose: bool) -> Result<(), Failure> {
         Command::Dns(command) => block_on(dns::run(*command)),
         Command::Up(command) if command.wants_background() => up::start_in_background(&command, verbose),
         Command::Up(command) => {
-            let network = tombolo_playground::acquire();
+            let network = command.network();
             block_on(up::run(command, network))
         }
         Command::Down(command) => down::run(&command),

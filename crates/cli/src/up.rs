@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// Where to write the kubeconfig and what else others need.
     #[arg(long, default_value = ".tombolo")]
     dir: PathBuf,
+    /// Only pretend nodes and pods, as happens where networks cannot be made.
+    #[arg(long)]
+    pretend: bool,
     /// Go on in the background; `tombolo down` ends it.
     #[arg(long)]
     detach: bool,
@@ -35,6 +38,14 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// What kind of network there can be. Must be called before any other thread exists.
+    pub(crate) fn network(&self) -> Network {
+        match self.pretend {
+            true => Network::Pretended("--pretend was given".to_owned()),
+            false => tombolo_playground::acquire(),
+        }
+    }
+
     pub(crate) fn wants_background(&self) -> bool {
         self.detach
     }
@@ -84,7 +95,12 @@ pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Resul
     let log = arguments.dir.join(LOG);
     let complaints = File::create(&log).map_err(cannot)?;
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
-    command.args(verbose.then_some("--verbose")).args(["up", "--detached"]).arg("--dir").arg(&arguments.dir);
+    command
+        .args(verbose.then_some("--verbose"))
+        .args(["up", "--detached"])
+        .args(arguments.pretend.then_some("--pretend"))
+        .arg("--dir")
+        .arg(&arguments.dir);
     command.args(["--clusters", &arguments.clusters.to_string(), "--nodes", &arguments.nodes.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
     let mut child = command.spawn().map_err(cannot)?;

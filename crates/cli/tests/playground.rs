@@ -30,14 +30,17 @@ fn tombolo(arguments: &[&str]) -> Command {
 
 impl Playground {
     fn start(clusters: u8, nodes: u8) -> Self {
+        Self::start_with(tombolo(&["up"]), clusters, nodes)
+    }
+
+    /// One that was started by `up`, which gets its usual arguments here.
+    fn start_with(mut up: Command, clusters: u8, nodes: u8) -> Self {
         let kubectl = Kubectl::new();
-        let dir = kubectl.home().display().to_string();
-        let (clusters, nodes) = (clusters.to_string(), nodes.to_string());
-        let mut up = tombolo(&["up", "--dir", &dir, "--clusters", &clusters, "--nodes", &nodes]);
+        up.arg("--dir").arg(kubectl.home());
+        up.args(["--clusters", &clusters.to_string(), "--nodes", &nodes.to_string()]);
         let mut child = up.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let first = lines.next().expect("it says that it is ready").unwrap();
-        assert!(first.contains("are ready after"), "{first}");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("are ready after")), "it says that it is ready");
         thread::spawn(move || lines.count());
         Self { kubectl, child }
     }
@@ -234,10 +237,66 @@ fn what_is_broken_on_purpose_breaks_and_heals() {
 
     playground.does(&["fault", "kill-node", "member1/node1"]);
     assert!(!reaches());
+    let ready = "get node node1 -o jsonpath={.status.conditions[0].status}";
+    eventually("the node is given up", || playground.at("member1").run(ready).succeeds() == "Unknown");
+    let available = "get deployment echo -o jsonpath={.status.availableReplicas}";
+    eventually("its pods are, too", || playground.at("member1").run(available).succeeds().is_empty());
     playground.does(&["fault", "heal", "member1/node1"]);
     eventually("the node's pods are back", reaches);
+    playground.at("member1").run("rollout status deployment/echo --timeout=50s").succeeds();
+    playground.at("member1").run(ready).prints("True");
     let parts = &playground.endpoints()["members"][0]["parts"];
     let names: BTreeSet<_> =
         parts.as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
     assert_eq!(names, BTreeSet::from(["agent", "dns"]));
+}
+
+#[test]
+fn kubectl_looks_into_pods_and_runs_commands_there() {
+    let playground = Playground::start(1, 1);
+    let member = playground.at("member1");
+    let script = "echo one; echo two >&2; exec sleep 3600";
+    member.run(&format!("run talker --image=host --command -- sh -c '{script}'")).succeeds();
+    member.run("wait pod/talker --for=condition=Ready --timeout=50s").succeeds();
+    eventually("both lines are there", || member.run("logs talker").succeeds() == "one\ntwo");
+    member.run("logs talker --tail=1").prints("two");
+    member.run("logs talker -c nobody").fails(1, &["container nobody is not valid for pod talker"]);
+    let mut following = member.start("logs -f talker");
+    assert_eq!((following.next_line(), following.next_line()), ("one".to_owned(), "two".to_owned()));
+
+    let outcome = member.run("exec talker -- sh -c 'hostname; echo $0 >&2; exit 3'");
+    assert_eq!((outcome.code(), outcome.stdout.as_str()), (Some(3), "talker\n"), "{outcome}");
+    assert!(outcome.stderr.contains("sh\n"), "{outcome}");
+    assert_eq!(member.feed("exec -i talker -- cat", "from outside").succeeds(), "from outside");
+    // What runs in the container is all that it sees.
+    member.run("exec talker -- sh -c 'test $(ls -d /proc/[0-9]* | wc -l) -lt 9'").succeeds();
+    member.run("exec talker -- no-such-command").fails(1, &["cannot run the command"]);
+
+    member.run("delete pod talker --grace-period=5").succeeds();
+    following.finish();
+    member.run("get pods").prints("");
+}
+
+#[test]
+fn an_ordinary_user_gets_networks_too() {
+    // As nobody in particular: no capability is left after the program is started.
+    let mut up = Command::new("unshare");
+    up.args(["--user", "--map-user=1000", "--map-group=1000", env!("CARGO_BIN_EXE_tombolo"), "up"]);
+    up.env_remove("RUST_LOG").stdin(Stdio::null());
+    let playground = Playground::start_with(up, 1, 1);
+    playground.deploy_echo("member1");
+    playground.at("member1").run("expose deployment echo --port=80 --target-port=8080").succeeds();
+    playground.pod_succeeds("member1", "ask", "curl -sf -m 2 http://echo/");
+    playground.does(&["down"]);
+}
+
+#[test]
+fn without_networks_nodes_and_pods_are_pretended() {
+    let playground = Playground::start_with(tombolo(&["up", "--pretend"]), 2, 2);
+    playground.at("member2").run("get nodes -o name").prints("node/node1\nnode/node2");
+    playground.deploy_echo("member1");
+    playground.at("member1").run("logs deployment/echo").fails(1, &["nothing runs there"]);
+    let outside = playground.command(&["outside", "--", "true"]);
+    assert!(String::from_utf8_lossy(&outside.stderr).contains("no networks"), "{outside:?}");
+    playground.does(&["down"]);
 }

@@ -56,13 +56,13 @@ pub fn ask(directory: &Directory, request: &Request) -> Result<String, Error> {
     let cannot = format!("no playground runs in {}", directory.path().display());
     let mut stream = connect(directory).doing(&cannot)?;
     let lost = "the playground did not answer";
-    let mut line = serde_json::to_vec(request).doing(&lost)?;
+    let mut line = serde_json::to_vec(request).doing(lost)?;
     line.push(b'\n');
-    stream.write_all(&line).doing(&lost)?;
+    stream.write_all(&line).doing(lost)?;
     let mut reader = BufReader::new(stream);
     let mut answer = String::new();
-    reader.read_line(&mut answer).doing(&lost)?;
-    let reply: Reply = serde_json::from_str(&answer).doing(&lost)?;
+    reader.read_line(&mut answer).doing(lost)?;
+    let reply: Reply = serde_json::from_str(&answer).doing(lost)?;
     if *request == Request::Stop {
         let _ = reader.read_to_end(&mut Vec::new());
     }

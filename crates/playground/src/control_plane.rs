@@ -10,6 +10,7 @@ use tombolo_apiserver::controllers::{self, Settings};
 use tombolo_apiserver::{Cluster, Context, Options, kubeconfig};
 
 use crate::error::{Doing as _, Error};
+use crate::lifecycle;
 use crate::station::{Station, Task};
 
 /// A cluster's API server, up or down. Its data outlives it.
@@ -98,6 +99,9 @@ impl ControlPlane {
             self.running.push(self.station.spawn(inner.run(std::future::pending())));
         }
         let (client, settings) = (self.cluster.client(), self.settings.clone());
+        if self.fabric.is_some() {
+            self.running.push(self.station.spawn(lifecycle::run(client.clone())));
+        }
         self.running.push(self.station.spawn(controllers::run(client, settings, std::future::pending())));
         Ok(())
     }

@@ -14,6 +14,7 @@ mod fault;
 mod inside;
 mod joining;
 mod kubelet;
+mod lifecycle;
 mod member;
 mod namespace;
 mod node;
@@ -177,13 +178,13 @@ impl Playground {
 async fn start_hub(plan: &Plan, fabric: Option<&Fabric>) -> Result<ControlPlane, Error> {
     let cannot = "the hub cannot be started";
     let namespace = fabric.map(|fabric| fabric.hub.namespace());
-    let station = Station::start("hub", namespace).await.doing(&cannot)?;
+    let station = Station::start("hub", namespace).await.doing(cannot)?;
     let hub = ControlPlane::start(Options::named("hub"), station, fabric.map(|_| Plan::hub_api()), 0).await?;
     let client = hub.cluster.client();
-    joining::define_kinds(&client).await.doing(&cannot)?;
+    joining::define_kinds(&client).await.doing(cannot)?;
     for member in &plan.members {
-        let id: ClusterId = member.name().parse().doing(&cannot)?;
-        joining::admit(&client, &id).await.doing(&cannot)?;
+        let id: ClusterId = member.name().parse().doing(cannot)?;
+        joining::admit(&client, &id).await.doing(cannot)?;
     }
     Ok(hub)
 }

@@ -6,7 +6,7 @@
 
 use std::io::{self, PipeReader, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -147,7 +147,7 @@ fn spawn(network: &Namespace, launch: &Launch) -> io::Result<(Child, OwnedFd, Pi
     unshare(UnshareFlags::NEWPID)?;
     let (output, end) = io::pipe()?;
     let mut command = Command::new("/proc/self/exe");
-    command.arg(SUBCOMMAND).env_clear().envs(&launch.environment);
+    command.arg0("tombolo").arg(SUBCOMMAND).env_clear().envs(&launch.environment);
     command.stdin(Stdio::piped()).stdout(end.try_clone()?).stderr(end);
     let mut child = command.spawn()?;
     let process = open(&child)?;

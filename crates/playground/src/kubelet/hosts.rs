@@ -8,10 +8,10 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use tombolo_apiserver::{ContainerPlace, LogOptions, Nodes};
+use tombolo_apiserver::{ContainerPlace, ExecOptions, LogOptions, Nodes, Session};
 
 use super::log::{Line, Log};
-use super::{ContainerKey, Host, lock};
+use super::{ContainerKey, Host, exec, lock};
 
 /// How often somebody who follows a log looks whether the container still runs.
 const LOOK: Duration = Duration::from_millis(500);
@@ -49,6 +49,15 @@ impl Nodes for Hosts {
             let log = host.find_log(&key);
             let log = log.ok_or_else(|| format!("container {:?} is waiting to start", key.1))?;
             Ok(lines(Arc::downgrade(&host), key, log, &options))
+        })
+    }
+
+    fn exec(&self, place: ContainerPlace, options: ExecOptions) -> BoxFuture<'_, Result<Session, String>> {
+        Box::pin(async move {
+            let host = self.find(&place.node)?;
+            let key = (place.pod, place.container);
+            let door = host.door(&key).ok_or_else(|| format!("container {:?} does not run", key.1))?;
+            exec::start(door, options).map_err(|error| error.to_string())
         })
     }
 }

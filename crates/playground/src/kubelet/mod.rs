@@ -4,6 +4,7 @@
 //! tells the API server what is true; nothing is written on disk, and whatever ends this task kills the processes.
 
 mod container;
+mod exec;
 mod hosts;
 mod image;
 mod launch;
@@ -31,7 +32,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tombolo_runtime::{Cache, Change, follow};
 
-use self::container::Container;
+use self::container::{Container, Door};
 use self::launch::Place;
 use self::log::Log;
 use crate::fabric::{join_pod, part_pod};
@@ -234,6 +235,10 @@ impl Host {
 
     fn find_log(&self, key: &ContainerKey) -> Option<Arc<Log>> {
         lock(&self.logs).get(key).cloned()
+    }
+
+    fn door(&self, key: &ContainerKey) -> Option<Door> {
+        lock(&self.running).get(key).and_then(Weak::upgrade).map(|container| container.door())
     }
 
     fn is_running(&self, key: &ContainerKey) -> bool {

@@ -7,33 +7,42 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tombolo_runtime::{Clock, stamp};
 
+use crate::lifecycle::LEASES;
 use crate::plan::NodePlan;
 
-/// How often a node says that it lives.
-const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How often a node says that it lives: several times before it is given up.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+/// Who was heard so late may have been given up.
+const LATE: Duration = Duration::from_secs(4);
 const RETRY: Duration = Duration::from_millis(500);
-/// Where nodes keep their leases.
-const LEASES: &str = "kube-node-lease";
 
-/// Registers a node and renews its lease, for ever. What a node says about itself does not change while it lives.
+/// Registers a node and renews its lease, for ever. After a silence it may have been given up, so it registers again.
 pub(super) async fn keep(client: &Client, plan: &NodePlan, registered: impl FnOnce()) {
-    while let Err(error) = register(client, plan).await {
-        tracing::debug!(node = plan.name(), %error, "a node could not be registered");
+    let mut registered = Some(registered);
+    loop {
+        while let Err(error) = register(client, plan).await {
+            tracing::debug!(node = plan.name(), %error, "a node could not be registered");
+            tokio::time::sleep(RETRY).await;
+        }
+        if let Some(registered) = registered.take() {
+            registered();
+        }
+        let mut begun = Instant::now();
+        while renew(client, plan).await.inspect_err(|error| report(plan, error)).is_ok()
+            && begun.elapsed() < LATE
+        {
+            tokio::time::sleep(HEARTBEAT).await;
+            begun = Instant::now();
+        }
         tokio::time::sleep(RETRY).await;
     }
-    registered();
-    loop {
-        let pause = match renew(client, plan).await {
-            Ok(()) => HEARTBEAT,
-            Err(error) => {
-                tracing::debug!(node = plan.name(), %error, "a node could not say that it lives");
-                RETRY
-            }
-        };
-        tokio::time::sleep(pause).await;
-    }
+}
+
+fn report(plan: &NodePlan, error: &kube::Error) {
+    tracing::debug!(node = plan.name(), %error, "a node could not say that it lives");
 }
 
 async fn register(client: &Client, plan: &NodePlan) -> Result<(), kube::Error> {
@@ -114,6 +123,6 @@ fn lease(name: &str) -> Value {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 8, "renewTime": now},
     })
 }
