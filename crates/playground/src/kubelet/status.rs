@@ -199,9 +199,9 @@ mod tests {
         let waiting = Life::Waiting { reason: "ContainerCreating", message: String::new() };
         let end = |code| Life::Ended(End { code, since: NOW, at: NOW });
         let cases: [(&[Life], &str); 7] = [
-            (&[waiting.clone()], "Pending"),
+            (std::slice::from_ref(&waiting), "Pending"),
             (&[running.clone(), waiting.clone()], "Running"),
-            (&[running.clone()], "Running"),
+            (std::slice::from_ref(&running), "Running"),
             (&[end(0)], "Succeeded"),
             (&[end(0), end(1)], "Failed"),
             (&[end(0), running.clone()], "Running"),
