@@ -24,7 +24,7 @@ use tombolo_runtime::{Change, Controller, Key, Next, Queue};
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
-use crate::write::{Extent, MANAGER as WRITER, delete, put};
+use crate::write::{Extent, MANAGER as WRITER, delete, in_the_way, is_ours, put};
 
 /// The controller of one edition's exports.
 pub(crate) struct Exports<E: Edition> {
@@ -354,7 +354,8 @@ impl<E: Edition> Exports<E> {
             return Address::Failed(why.to_string());
         }
         match self.shared.services.get(&Key::new(service.namespace.clone(), name)) {
-            Some(_) => Address::Settled,
+            Some(held) if is_ours(&*held) => Address::Settled,
+            Some(taken) => Address::Failed(in_the_way(&*taken)),
             None => Address::Pending,
         }
     }

@@ -14,6 +14,7 @@ use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{OFFER_LABEL, ServiceOffer, ServiceRef};
 use tombolo_model::address::{DropCount, Dropped};
 use tombolo_model::conditions::ImportState;
+use tombolo_model::import::must_be_replaced;
 use tombolo_model::slices::{self, Consumption};
 use tombolo_model::{ClusterId, Import, happening, merge, names, origin};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue};
@@ -148,14 +149,13 @@ impl<E: Edition> Controller for Imports<E> {
 impl<E: Edition> Imports<E> {
     async fn bring_in(&self, item: &Key, import: &Import) -> Result<Next, Error> {
         if !self.has_namespace(&item.namespace).await? {
-            tracing::debug!(service = %item, "not imported: there is no such namespace");
+            tracing::info!(service = %item, "not imported yet: there is no such namespace");
             return Ok(Next::Rest);
         }
         let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
         let current = find(&api, self.views.imports.get(item), &item.name).await?;
-        if current.as_ref().is_some_and(|current| !is_ours(&**current)) {
-            tracing::warn!(import = %item, "an import of this name is not ours and left alone");
-            return Ok(Next::Rest);
+        if let Some(taken) = current.as_deref().filter(|import| !is_ours(*import)) {
+            return Err(name_taken(taken));
         }
         let (vips, state) = self.put_derived_service(import).await?;
         let object = self.put_import(item, import, current, &vips).await?;
@@ -195,18 +195,13 @@ impl<E: Edition> Imports<E> {
                 return Ok((Vec::new(), ImportState::NotDerived(why)));
             }
         };
-        let current = find(&api, cached, &key.name).await?;
+        let mut current = find(&api, cached, &key.name).await?;
         if let Some(taken) = current.as_deref().filter(|service| !is_ours(*service)) {
             return Err(name_taken(taken));
         }
-        let current = match current {
-            Some(other) if primary_family(&other) != primary_family(&desired) => {
-                // A Service never changes its first family, so another one has to take its place.
-                delete(&api, &*other).await?;
-                None
-            }
-            current => current,
-        };
+        if let Some(stale) = current.take_if(|held| must_be_replaced(held, &desired)) {
+            delete(&api, &*stale).await?;
+        }
         let written = put(&api, current.as_deref(), &desired, Extent::Part).await?;
         let held = written.as_ref().or(current.as_deref());
         let spec = held.and_then(|service| service.spec.as_ref());
@@ -356,11 +351,6 @@ impl<E: Edition> Imports<E> {
         }
         Ok(Next::Rest)
     }
-}
-
-/// The family of a Service's first address.
-fn primary_family(service: &Service) -> Option<&String> {
-    service.spec.as_ref()?.ip_families.as_ref()?.first()
 }
 
 /// The services of a source, for when it dies or comes back.

@@ -48,10 +48,14 @@ pub(crate) fn is_ours<K: ResourceExt>(object: &K) -> bool {
 
 /// The error when somebody else's object has the name that ours should get.
 pub(crate) fn name_taken<K: Kind>(object: &K) -> Error {
-    let (kind, name) = (K::kind(&()), object.name_any());
-    let message = format!("a {kind} {name} of someone else is in the way; remove it or let it be managed");
-    let status = Status::failure(&message, "NameTaken").with_code(409);
+    let status = Status::failure(&in_the_way(object), "NameTaken").with_code(409);
     Error::Api(Box::new(status))
+}
+
+/// What to say about somebody else's object that has the name that ours should get.
+pub(crate) fn in_the_way<K: Kind>(object: &K) -> String {
+    let (kind, name) = (K::kind(&()), object.name_any());
+    format!("a {kind} {name} of someone else is in the way; remove it or let it be managed")
 }
 
 /// Makes the API server hold `desired`, unless `current` shows that it does. Returns what was written.

@@ -215,3 +215,42 @@ async fn an_agent_has_no_rights_in_its_cluster_beyond_its_work() {
     let namespaces: Api<Namespace> = Api::all(agent);
     assert!(is_forbidden(namespaces.delete("demo", &DeleteParams::default()).await));
 }
+
+const TEAM_RULES: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: exporter, namespace: demo}
+rules:
+- apiGroups: [multicluster.k8s.io, multicluster.x-k8s.io]
+  resources: [serviceexports]
+  verbs: [create, delete, get, list]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: exporter, namespace: demo}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: exporter}
+subjects: [{kind: ServiceAccount, name: team, namespace: demo}]
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn whoever_may_export_in_one_namespace_may_neither_export_elsewhere_nor_write_imports() {
+    let hub = cluster("hub", 1).await;
+    let a = join(&hub, "a", 2).await;
+    apply(&a, TEAM_RULES).await;
+    let team = a.client_as(User::service_account("demo", "team"));
+    for (group, version, kind, namespace, allowed) in [
+        ("multicluster.k8s.io", "v1alpha1", "ServiceExport", "demo", true),
+        ("multicluster.x-k8s.io", "v1beta1", "ServiceExport", "demo", true),
+        ("multicluster.k8s.io", "v1alpha1", "ServiceExport", "kube-system", false),
+        ("multicluster.x-k8s.io", "v1beta1", "ServiceExport", "default", false),
+        ("multicluster.k8s.io", "v1alpha1", "ImportedService", "demo", false),
+        ("multicluster.x-k8s.io", "v1alpha1", "ServiceImport", "demo", false),
+        ("multicluster.x-k8s.io", "v1beta1", "ServiceImport", "demo", false),
+    ] {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let api: Api<DynamicObject> = Api::namespaced_with(team.clone(), namespace, &resource);
+        let outcome = api.create(&PostParams::default(), &DynamicObject::new("echo", &resource)).await;
+        assert_eq!(outcome.is_ok(), allowed, "{group} {kind} in {namespace}: {outcome:?}");
+        assert_eq!(is_forbidden(outcome), !allowed, "{group} {kind} in {namespace}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Every CRD is one that a real API server takes: structural schema, proper names, consistent versions.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tombolo_api::crds;
 
 /// Keywords that a structural schema may not have, or that we do without.
@@ -214,4 +214,58 @@ fn short_names_are_those_people_type() {
     let all: Vec<_> = crds().into_iter().filter_map(|crd| crd.spec.names.short_names).flatten().collect();
     let unique: std::collections::BTreeSet<_> = all.iter().collect();
     assert_eq!(unique.len(), all.len(), "a short name means one kind");
+}
+
+/// What a schema says at a JSON pointer below `properties`, in each version of a kind.
+fn check(name: &str, cases: &[(&str, Value)]) {
+    for (version, schema) in schemas(&crd_named(name)) {
+        for (pointer, expected) in cases {
+            let found = schema.pointer(&format!("/properties{pointer}")).unwrap_or(&Value::Null);
+            assert_eq!(found, expected, "{version} {pointer}");
+        }
+    }
+}
+
+#[test]
+fn a_service_import_has_the_fields_and_bounds_of_todays_api_and_none_that_were_removed() {
+    let cases = [
+        ("/spec/required", json!(["ports", "type"])),
+        ("/spec/properties/type/enum", json!(["ClusterSetIP", "Headless"])),
+        ("/spec/properties/ips/maxItems", json!(2)),
+        ("/spec/properties/ipFamilies/maxItems", json!(2)),
+        ("/spec/properties/ports/x-kubernetes-list-type", json!("atomic")),
+        ("/spec/properties/ports/items/required", json!(["port"])),
+        ("/spec/properties/ports/items/properties/appProtocol/type", json!("string")),
+        ("/spec/properties/ports/items/properties/targetPort", Value::Null),
+        ("/spec/properties/ports/items/properties/nodePort", Value::Null),
+        ("/spec/properties/internalTrafficPolicy/enum", Value::Null),
+        ("/spec/properties/trafficDistribution/enum", Value::Null),
+        ("/spec/properties/clusters", Value::Null),
+        ("/status/properties/clusters/x-kubernetes-list-map-keys", json!(["cluster"])),
+        ("/status/properties/endpointSliceObjects/enum", json!(["Present", "Absent"])),
+    ];
+    check("serviceimports.multicluster.x-k8s.io", &cases);
+}
+
+#[test]
+fn conditions_of_todays_exports_are_complete_and_those_of_the_first_edition_need_only_say_yes_or_no() {
+    let required = |fields: &[&str]| [("/status/properties/conditions/items/required", json!(fields))];
+    let today = required(&["lastTransitionTime", "message", "reason", "status", "type"]);
+    check("serviceexports.multicluster.x-k8s.io", &today);
+    check("serviceexports.multicluster.k8s.io", &required(&["status", "type"]));
+    check(
+        "serviceexports.multicluster.x-k8s.io",
+        &[
+            ("/status/properties/conditions/items/properties/reason/minLength", json!(1)),
+            ("/status/properties/conditions/items/properties/reason/maxLength", json!(1024)),
+        ],
+    );
+}
+
+#[test]
+fn a_cluster_property_has_a_value() {
+    check(
+        "clusterproperties.about.k8s.io",
+        &[("/spec/required", json!(["value"])), ("/spec/properties/value/minLength", json!(1))],
+    );
 }

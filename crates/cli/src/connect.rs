@@ -1,4 +1,4 @@
-//! From flags to a client of a cluster.
+//! The way to a cluster: a kubeconfig, or the pod's own account.
 
 use std::path::Path;
 

@@ -170,6 +170,16 @@ mod tests {
     }
 
     #[test]
+    fn reasons_joined_by_commas_are_a_reason_that_the_schema_takes_however_many_there_are() {
+        let every: Vec<_> = ConflictReason::ALL.iter().map(|reason| conflict(*reason, "x", &["b"])).collect();
+        let reason = verdict("b", Some("a"), &every).reason();
+        assert_eq!(reason.split(',').count(), ConflictReason::ALL.len());
+        assert!(reason.len() <= 1024);
+        assert!(reason.chars().all(|letter| letter.is_ascii_alphanumeric() || ",:_".contains(letter)));
+        assert!(reason.starts_with(char::is_alphabetic) && reason.ends_with(char::is_alphanumeric));
+    }
+
+    #[test]
     fn a_long_list_is_cut_and_counted() {
         assert_eq!(listing((0..10).map(|i| i.to_string()), ", "), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
         assert_eq!(listing(std::iter::empty::<String>(), ", "), "");

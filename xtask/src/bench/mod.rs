@@ -18,10 +18,10 @@ pub(crate) enum Command {
     Apiserver(apiserver::Args),
     /// From a change of endpoints in one member to the imported slice in another
     Propagation(propagation::Args),
-    /// The service proxy: loading and changing thousands of Services, against nft in kube-proxy's layout. Needs root
-    Proxy(proxy::Args),
     /// DNS, with NSD and Knot in the same run
     Dns(dns::Args),
+    /// The service proxy: loading and changing thousands of Services, against nft in kube-proxy's layout. Needs root
+    Proxy(proxy::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
@@ -29,7 +29,7 @@ pub(crate) fn run(command: Command) -> Outcome {
     match command {
         Command::Apiserver(args) => runtime.block_on(apiserver::run(&args)),
         Command::Propagation(args) => runtime.block_on(propagation::run(&args)),
-        Command::Proxy(args) => runtime.block_on(proxy::run(&args)),
         Command::Dns(args) => dns::run(&args),
+        Command::Proxy(args) => runtime.block_on(proxy::run(&args)),
     }
 }

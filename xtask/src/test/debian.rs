@@ -2,13 +2,18 @@
 
 use std::process::Command;
 
-use super::{find, is_root};
+use super::find;
 
 type Failure = Box<dyn std::error::Error>;
 
 /// Programs with the packages that have them.
-const NEEDED: [(&str, &str); 4] =
-    [("nft", "nftables"), ("ip", "iproute2"), ("unshare", "util-linux"), ("mount", "mount")];
+const NEEDED: [(&str, &str); 5] = [
+    ("curl", "curl"),
+    ("nft", "nftables"),
+    ("ip", "iproute2"),
+    ("unshare", "util-linux"),
+    ("mount", "mount"),
+];
 
 /// Makes sure that all of them are there.
 pub(super) fn provide() -> Result<(), Failure> {
@@ -40,4 +45,9 @@ pub(super) fn install(packages: &[&str]) -> bool {
             Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
         status.is_ok_and(|status| status.success())
     })
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

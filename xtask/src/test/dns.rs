@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{find, is_root};
+use super::{debian, find};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -11,20 +11,8 @@ pub(super) fn provide() -> Result<(), Failure> {
     if has_all() {
         return Ok(());
     }
-    if find("apt-get").is_some() && is_root() {
-        println!("installing the Debian packages bind9-dnsutils and python3-dnspython");
-        let steps = [
-            &["update", "--quiet"][..],
-            &["install", "--yes", "--quiet", "bind9-dnsutils", "python3-dnspython"],
-        ];
-        let apt = |arguments: &&[&str]| {
-            let run =
-                Command::new("apt-get").args(*arguments).env("DEBIAN_FRONTEND", "noninteractive").status();
-            run.is_ok_and(|status| status.success())
-        };
-        if steps.iter().all(apt) && has_all() {
-            return Ok(());
-        }
+    if debian::install(&["bind9-dnsutils", "python3-dnspython"]) && has_all() {
+        return Ok(());
     }
     if !has_dnspython() {
         println!("installing dnspython from PyPI");

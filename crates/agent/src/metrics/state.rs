@@ -1,6 +1,6 @@
 //! What can be read from the caches when somebody asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use tombolo_api::condition::Stored;
-use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER};
+use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, ServiceRef};
 use tombolo_model::liveness::Liveness;
 use tombolo_model::{ClusterId, names, origin};
+use tombolo_runtime::Key;
 
 use super::{Metrics, locked};
 use crate::edition::{Edition, Kep, Mcs};
@@ -148,6 +149,12 @@ impl State {
                 conflicts(&self.kep),
                 conflicts(&self.mcs),
             ),
+            by_dialect(
+                "imports_without_namespace",
+                "Services that are offered and wait for their namespace in this cluster",
+                self.waiting(Dialect::Kep),
+                self.waiting(Dialect::Mcs),
+            ),
             self.lease_ages(),
             self.lag(),
             self.refused(),
@@ -166,6 +173,17 @@ impl State {
         }
         let help = "Offers at the hub that are believed, by source and edition of the API";
         Gauge { name: "offers", help, labels: &["source", "dialect"], values }
+    }
+
+    fn waiting(&self, dialect: Dialect) -> usize {
+        let offers = self.shared.offers.all();
+        let ours = offers.iter().filter(|offer| offer.spec.dialect == dialect);
+        let believed = ours.filter(|offer| self.shared.roster.check_offer(offer));
+        let is_missing = |service: &&ServiceRef| {
+            self.shared.namespaces.get(&Key::new("", service.namespace.clone())).is_none()
+        };
+        let services: BTreeSet<&ServiceRef> = believed.map(|offer| &offer.spec.service).collect();
+        services.into_iter().filter(is_missing).count()
     }
 
     fn lease_ages(&self) -> Gauge {

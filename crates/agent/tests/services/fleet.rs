@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tombolo_agent::{Agent, Config, Metrics};
+use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::{ServiceOffer, ServiceOfferSpec};
 use tombolo_api::{crd, kep, mcs};
 use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
@@ -27,6 +28,8 @@ pub(crate) struct Member {
     /// Between this member's agent and the hub.
     pub(crate) hub_link: Faults,
     pub(crate) metrics: Metrics,
+    /// Where its users work.
+    pub(crate) namespace: &'static str,
     agent: Option<JoinHandle<()>>,
     config: Config,
 }
@@ -37,8 +40,13 @@ pub(crate) struct Fleet {
     pub(crate) members: Vec<Member>,
 }
 
-fn cluster(name: &str, seed: u64) -> Cluster {
+fn cluster(name: &str, seed: u64, families: &[IpFamily]) -> Cluster {
+    let range = |family: &IpFamily| match family {
+        IpFamily::V4 => "10.96.0.0/16".parse().unwrap(),
+        IpFamily::V6 => "fd00:96::/112".parse().unwrap(),
+    };
     Cluster::new(Options {
+        service_cidrs: families.iter().map(range).collect(),
         clock: Clock::starting_at(EPOCH.parse().unwrap()),
         entropy: Entropy::seeded(seed),
         ..Options::named(name)
@@ -51,7 +59,7 @@ async fn install_crds(client: &Client) {
     }
 }
 
-async fn make_namespace(client: &Client, name: &str) {
+pub(crate) async fn make_namespace(client: &Client, name: &str) {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(name.to_owned());
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
@@ -60,26 +68,33 @@ async fn make_namespace(client: &Client, name: &str) {
 impl Fleet {
     /// A hub and the members `a`, `b`, …, each with the namespace `demo`, all agents running.
     pub(crate) async fn of(size: usize) -> Self {
-        let hub = cluster("hub", 1);
+        Self::of_families(&vec![&[IpFamily::V4][..]; size]).await
+    }
+
+    /// The same, with the families of each member's network, the usual one first.
+    pub(crate) async fn of_families(families: &[&[IpFamily]]) -> Self {
+        let hub = cluster("hub", 1, &[IpFamily::V4]);
         install_crds(&hub.client()).await;
         let mut members = Vec::new();
-        for place in 0..size {
+        for (place, families) in families.iter().enumerate() {
             let name = char::from(b'a' + u8::try_from(place).unwrap()).to_string();
             make_namespace(&hub.client(), &format!("tombolo-{name}")).await;
-            let member = cluster(&name, 100 + place as u64);
+            let member = cluster(&name, 100 + place as u64, families);
             install_crds(&member.client()).await;
             make_namespace(&member.client(), "demo").await;
             let config = Config {
-                pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
+                pod_cidrs: vec![format!("10.{}.0.0/16", place + 1), format!("fd00:{}::/64", place + 1)],
+                ip_families: families.to_vec(),
                 clock: Clock::starting_at(EPOCH.parse().unwrap()),
                 ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
             };
             let hub_link = Faults::seeded(place as u64);
             let metrics = Metrics::default();
-            members.push(Member { name, cluster: member, hub_link, metrics, agent: None, config });
+            let namespace = "demo";
+            members.push(Member { name, cluster: member, hub_link, metrics, namespace, agent: None, config });
         }
         let mut fleet = Self { hub, members };
-        for place in 0..size {
+        for place in 0..families.len() {
             fleet.start(place);
         }
         fleet
@@ -110,14 +125,14 @@ impl Fleet {
 }
 
 impl Member {
-    fn api<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
-        Api::namespaced(self.cluster.client(), "demo")
+        Api::namespaced(self.cluster.client(), self.namespace)
     }
 
-    async fn apply<K>(&self, name: &str, value: &Value)
+    pub(crate) async fn apply<K>(&self, name: &str, value: &Value)
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
             + Clone
@@ -130,12 +145,19 @@ impl Member {
 
     /// A Service `echo` on the port, with one slice of these endpoints.
     pub(crate) async fn serve(&self, port: u16, addresses: &[&str]) {
-        let service = json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"},
-            "spec": {"ports": [{"name": "http", "port": port, "targetPort": 8080}]},
-        });
-        self.apply::<Service>("echo", &service).await;
+        self.service(&json!({"ports": [{"name": "http", "port": port, "targetPort": 8080}]})).await;
         self.endpoints(addresses).await;
+    }
+
+    /// A Service `echo` of this spec, with the slices it has.
+    pub(crate) async fn service(&self, spec: &Value) {
+        let service =
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"}, "spec": spec});
+        self.apply::<Service>("echo", &service).await;
+    }
+
+    pub(crate) async fn remove_service(&self) {
+        self.api::<Service>().delete("echo", &DeleteParams::default()).await.unwrap();
     }
 
     pub(crate) async fn endpoints(&self, addresses: &[&str]) {
@@ -143,19 +165,33 @@ impl Member {
             .iter()
             .map(|ip| json!({"addresses": [ip], "conditions": {"ready": true}, "nodeName": "n"}))
             .collect();
+        self.slice("echo-1", "http", &endpoints.into()).await;
+    }
+
+    /// A slice of `echo` with these endpoints, all of one family, on one port.
+    pub(crate) async fn slice(&self, name: &str, port: &str, endpoints: &Value) {
+        let first = endpoints[0]["addresses"][0].as_str().unwrap_or_default();
         let slice = json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": "echo-1", "labels": {"kubernetes.io/service-name": "echo"}},
-            "addressType": "IPv4", "endpoints": endpoints,
-            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": "echo"}},
+            "addressType": if first.contains(':') { "IPv6" } else { "IPv4" },
+            "endpoints": endpoints,
+            "ports": [{"name": port, "port": 8080, "protocol": "TCP"}],
         });
-        self.apply::<EndpointSlice>("echo-1", &slice).await;
+        self.apply::<EndpointSlice>(name, &slice).await;
     }
 
     pub(crate) async fn label_service(&self, label: &str, value: Option<&str>) {
-        let patch = json!({"metadata": {"labels": {label: value}}});
+        self.patch_service(&json!({"metadata": {"labels": {label: value}}})).await;
+    }
+
+    pub(crate) async fn annotate_service(&self, annotation: &str, value: &str) {
+        self.patch_service(&json!({"metadata": {"annotations": {annotation: value}}})).await;
+    }
+
+    async fn patch_service(&self, patch: &Value) {
         let params = PatchParams::default();
-        self.api::<Service>().patch("echo", &params, &Patch::Merge(&patch)).await.unwrap();
+        self.api::<Service>().patch("echo", &params, &Patch::Merge(patch)).await.unwrap();
     }
 
     pub(crate) async fn export_kep(&self) {
@@ -164,8 +200,20 @@ impl Member {
     }
 
     pub(crate) async fn export_mcs(&self) {
-        let export = json!({"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceExport", "metadata": {"name": "echo"}});
+        self.export_mcs_with(&json!({})).await;
+    }
+
+    /// Exports `echo` with this spec, such as labels.
+    pub(crate) async fn export_mcs_with(&self, spec: &Value) {
+        let export = json!({
+            "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceExport", "metadata": {"name": "echo"},
+            "spec": spec,
+        });
         self.apply::<mcs::ServiceExport>("echo", &export).await;
+    }
+
+    pub(crate) async fn unexport_mcs(&self) {
+        self.api::<mcs::ServiceExport>().delete("echo", &DeleteParams::default()).await.unwrap();
     }
 
     pub(crate) async fn unexport_kep(&self) {
@@ -228,6 +276,13 @@ impl Member {
         let all = self.api::<Service>().list(&ListParams::default()).await.unwrap().items;
         all.into_iter().filter(|service| service.name_any().starts_with("derived-")).collect()
     }
+}
+
+/// The readiness of a member's import: status and reason.
+pub(crate) fn readiness(import: &mcs::ServiceImport) -> Option<(&str, &str)> {
+    let conditions = &import.status.as_ref()?.conditions;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
+    Some((&ready.status, &ready.reason))
 }
 
 /// Waits until `holds` says so; panics with `what` when that takes longer than any delay in the system.

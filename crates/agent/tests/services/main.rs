@@ -2,9 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+mod conflicts;
+mod continuity;
 mod events;
+mod families;
 mod fleet;
 mod leases;
 mod lifecycle;
 mod metrics;
+mod namespaces;
+mod ownership;
+mod scale;
+mod types;
 mod verdicts;

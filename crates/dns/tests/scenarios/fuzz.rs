@@ -4,12 +4,12 @@
 //! every round a good query must be answered, and the server must not have grown.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use domain::base::Message;
+use tombolo_dns::{Answerer, Scratch, Transport, Verdict};
 
-use crate::live::ask;
 use crate::script::cases;
 use crate::wire;
 use crate::world::World;
@@ -102,6 +102,17 @@ impl Fuzz {
     }
 }
 
+/// Whether a good query is answered. A datagram may be lost behind a flood, so it is sent again, as resolvers do.
+fn is_answered(address: SocketAddr) -> bool {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let mut reply = [0; 2000];
+    (0..30).any(|_| {
+        socket.send_to(&wire::query("web.shop.svc.clusterset.local", "A"), address).unwrap();
+        socket.recv(&mut reply).is_ok_and(|length| wire::outcome(&reply[..length]).status == "NOERROR")
+    })
+}
+
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -117,8 +128,7 @@ fn run(address: SocketAddr, duration: Duration, seed: u64) -> (usize, usize) {
     while rounds == 0 || begin.elapsed() < duration {
         fuzz.over_udp();
         fuzz.over_tcp();
-        let outcome = ask(address, "web.shop.svc.clusterset.local", "A").expect("a good query is answered");
-        assert_eq!(outcome.status, "NOERROR", "seed {seed}, round {rounds}");
+        assert!(is_answered(address), "a good query is not answered: seed {seed}, round {rounds}");
         rounds += 1;
         if rounds == 50 {
             settled = resident();
@@ -136,9 +146,10 @@ fn run(address: SocketAddr, duration: Duration, seed: u64) -> (usize, usize) {
 async fn a_round_of_mutated_packets_breaks_nothing() {
     let world = World::new().await;
     let address = world.address;
-    let (sent, replies) =
+    let (_, replies) =
         tokio::task::spawn_blocking(move || run(address, Duration::ZERO, 1)).await.expect("no panic");
-    assert!(replies > sent / 10, "{replies} replies to {sent} packets");
+    // Those over TCP at least: nobody waits for the others.
+    assert!(replies > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -153,4 +164,36 @@ async fn many() {
     let (sent, replies) =
         tokio::task::spawn_blocking(move || run(address, duration, seed)).await.expect("no panic");
     println!("{sent} packets, {replies} replies read, the server still answers");
+}
+
+/// The packets of the same seed without a network in between: much more of them in the same time.
+fn replay(answerer: &Answerer, rounds: usize, seed: u64) -> usize {
+    let mut fuzz = Fuzz::new("127.0.0.1:1".parse().unwrap(), seed);
+    let (mut scratch, mut out) = (Scratch::new(seed), vec![0; 65_535]);
+    let from = IpAddr::from([127, 0, 0, 1]);
+    for _ in 0..rounds {
+        for number in 0..ROUND + 20 {
+            let packet = fuzz.packet();
+            let transport = if number < ROUND { Transport::Udp } else { Transport::Tcp };
+            let verdict = answerer.answer(&mut scratch, &packet, from, transport, &mut out);
+            if let Verdict::Reply(facts) | Verdict::Follow(facts) = verdict {
+                let reply = std::mem::take(&mut out);
+                fuzz.check(&reply[..facts.size]);
+                out = reply;
+            }
+        }
+        let rubbish = fuzz.random.usize(0..300);
+        for _ in 0..rubbish {
+            fuzz.random.u8(..);
+        }
+    }
+    fuzz.replies
+}
+
+#[tokio::test]
+async fn mutated_packets_are_answered_in_process() {
+    let world = World::new().await;
+    let rounds = usize::try_from(number("ROUNDS", 10)).unwrap();
+    let replies = replay(&world.answerer, rounds, number("SEED", 1));
+    assert!(replies > rounds * ROUND / 2, "{replies} replies in {rounds} rounds");
 }

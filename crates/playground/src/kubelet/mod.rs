@@ -3,6 +3,7 @@
 //! A pod is a network namespace at its own wire and a process per container. One task looks after each pod (`worker`) and
 //! tells the API server what is true; nothing is written on disk, and whatever ends this task kills the processes.
 
+mod board;
 mod container;
 mod exec;
 mod hosts;
@@ -10,6 +11,7 @@ mod image;
 mod launch;
 mod log;
 mod probe;
+mod probing;
 mod registration;
 mod status;
 mod worker;

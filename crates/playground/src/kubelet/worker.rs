@@ -1,7 +1,7 @@
 //! One pod on its node, from the first wire to the last process.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,14 +9,15 @@ use k8s_openapi::api::core::v1::{Container as Spec, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tombolo_runtime::unless_gone;
 
-use super::container::{Container, Door, Ended};
+use super::board::{Board, Slot};
+use super::container::{Container, Ended};
 use super::launch::{Launch, Place};
-use super::probe::Prober;
-use super::status::{ContainerState, End, Life, PodState, phase, status};
+use super::probing::Probes;
+use super::status::{End, Life, phase, status};
 use super::{Host, Running};
 use crate::namespace::Namespace;
 
@@ -27,40 +28,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const STEADY: Duration = Duration::from_secs(60);
 /// The API server may be away.
 const RETRY: Duration = Duration::from_millis(500);
-
-/// What is known of the pod, and who wants to hear when it changes.
-#[derive(Clone)]
-struct Board {
-    state: Arc<Mutex<PodState>>,
-    changed: Arc<Notify>,
-}
-
-impl Board {
-    fn state(&self) -> MutexGuard<'_, PodState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut PodState)) {
-        change(&mut self.state());
-        self.changed.notify_one();
-    }
-
-    fn change_container(&self, slot: Slot, change: impl FnOnce(&mut ContainerState)) {
-        self.change(|state| {
-            let list = if slot.init { &mut state.init } else { &mut state.containers };
-            if let Some(found) = list.get_mut(slot.place) {
-                change(found);
-            }
-        });
-    }
-}
-
-/// Which container of the pod.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    init: bool,
-    place: usize,
-}
 
 /// Everything about a pod that stays the same while it is here.
 struct Work {
@@ -74,7 +41,7 @@ struct Work {
 /// Looks after a pod until it has gone. `latest` is the pod as the API server last told it, nothing once it is gone there.
 pub(super) async fn run(host: Arc<Host>, mut latest: watch::Receiver<Option<Arc<Pod>>>) {
     let Some(pod) = latest.borrow_and_update().clone() else { return };
-    let board = board(&host, &pod);
+    let board = Board::new(&pod, host.plan.address());
     let (network, place) = loop {
         match host.join(&pod).await {
             Ok(joined) => break joined,
@@ -102,26 +69,6 @@ pub(super) async fn run(host: Arc<Host>, mut latest: watch::Receiver<Option<Arc<
     }
     host.part(&pod).await;
     finish(&host, &latest).await;
-}
-
-fn board(host: &Host, pod: &Pod) -> Board {
-    let spec = pod.spec.as_ref();
-    let states = |all: Option<&Vec<Spec>>| -> Vec<ContainerState> {
-        let new = |container: &Spec| {
-            ContainerState::new(&container.name, container.image.as_deref().unwrap_or_default())
-        };
-        all.into_iter().flatten().map(new).collect()
-    };
-    let init = states(spec.and_then(|spec| spec.init_containers.as_ref()));
-    let state = PodState {
-        address: None,
-        host: host.plan.address(),
-        since: Timestamp::now(),
-        initialized: init.is_empty(),
-        init,
-        containers: states(spec.map(|spec| &spec.containers)),
-    };
-    Board { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()) }
 }
 
 /// Waits until the pod shall go, and says how long it may take.
@@ -174,13 +121,13 @@ async fn report(host: &Host, board: &Board, mut pods: watch::Receiver<Option<Arc
                 Err(error) => {
                     tracing::debug!(pod = pod.name_any(), %error, "a status could not be written");
                     tokio::time::sleep(RETRY).await;
-                    board.changed.notify_one();
+                    board.touch();
                 }
             }
         }
         // A change of the pod itself counts, too: a gate may have opened.
         tokio::select! {
-            () = board.changed.notified() => {}
+            () = board.changed() => {}
             changed = pods.changed() => if changed.is_err() { return std::future::pending().await },
         }
     }
@@ -268,11 +215,10 @@ impl Work {
         let since = Timestamp::now();
         let running = Arc::new(running);
         let _shown = Running::show(&self.host, &self.pod, &container.name, &running);
-        let probes = Probes::new(container, &self.place);
+        let probes = Probes::new(container, self.place.address);
         self.board.change_container(slot, |state| {
             state.life = Life::Running { since };
-            state.started = probes.startup.is_none();
-            state.ready = state.started && probes.readiness.is_none();
+            (state.started, state.ready) = probes.at_first();
         });
         let watch = probes.watch(&running, &self.board, slot);
         let Ended { code, at } = tokio::select! {
@@ -293,91 +239,5 @@ impl Work {
         }
         running.kill();
         running.ended().await
-    }
-}
-
-/// The probes of a container.
-struct Probes {
-    startup: Option<Prober>,
-    readiness: Option<Prober>,
-    liveness: Option<Prober>,
-}
-
-impl Probes {
-    fn new(container: &Spec, place: &Place) -> Self {
-        let prober = |probe: &Option<_>| Prober::new(probe.as_ref(), container, place.address);
-        Self {
-            startup: prober(&container.startup_probe),
-            readiness: prober(&container.readiness_probe),
-            liveness: prober(&container.liveness_probe),
-        }
-    }
-
-    /// Asks all of them; returns when the container has to be replaced.
-    async fn watch(&self, running: &Container, board: &Board, slot: Slot) {
-        let door = running.door();
-        if let Some(startup) = &self.startup {
-            if !settle(startup, &door).await {
-                return;
-            }
-            board.change_container(slot, |state| {
-                state.started = true;
-                state.ready = self.readiness.is_none();
-            });
-        }
-        let readiness = async {
-            let Some(prober) = &self.readiness else { return std::future::pending().await };
-            loop {
-                until_good(prober, &door).await;
-                board.change_container(slot, |state| state.ready = true);
-                until_bad(prober, &door).await;
-                board.change_container(slot, |state| state.ready = false);
-            }
-        };
-        let liveness = async {
-            let Some(prober) = &self.liveness else { return std::future::pending().await };
-            tokio::time::sleep(prober.delay).await;
-            until_bad(prober, &door).await;
-        };
-        tokio::select! {
-            never = readiness => never,
-            () = liveness => {}
-        }
-    }
-}
-
-/// Asks until either threshold is reached, and says whether it was that of success.
-async fn settle(prober: &Prober, door: &Door) -> bool {
-    tokio::time::sleep(prober.delay).await;
-    let (mut good, mut bad) = (0, 0);
-    loop {
-        (good, bad) = if prober.ask(door).await { (good + 1, 0) } else { (0, bad + 1) };
-        if good >= prober.successes || bad >= prober.failures {
-            return bad == 0;
-        }
-        tokio::time::sleep(prober.period).await;
-    }
-}
-
-/// Asks until it has failed often enough.
-async fn until_bad(prober: &Prober, door: &Door) {
-    let mut bad = 0;
-    while bad < prober.failures {
-        tokio::time::sleep(prober.period).await;
-        bad = if prober.ask(door).await { 0 } else { bad + 1 };
-    }
-}
-
-/// Asks until it has succeeded often enough. At first more often than later: who waits wants to know soon.
-async fn until_good(prober: &Prober, door: &Door) {
-    tokio::time::sleep(prober.delay).await;
-    let (mut good, mut pause) = (0, Duration::from_millis(100));
-    loop {
-        good = if prober.ask(door).await { good + 1 } else { 0 };
-        if good >= prober.successes {
-            return;
-        }
-        tokio::time::sleep(pause.min(prober.period)).await;
-        pause *= 2;
     }
 }

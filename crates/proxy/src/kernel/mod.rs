@@ -110,10 +110,9 @@ impl Kernel {
         let extras: BTreeSet<(Family, Extra)> =
             plan.elements().filter_map(|(key, value)| Extra::needed(key, value)).collect();
         extras.iter().for_each(|(family, extra)| extra.add_to(&mut batch, &table(*family)));
-        let wanted = wanted(plan);
-        let elements = wanted.values().map(HashMap::len).sum();
-        let added =
-            wanted.into_iter().map(|(place, elements)| (place, elements.into_values().collect())).collect();
+        // What several Services want comes several times, which does no harm.
+        let added = group(plan.elements().map(|(key, value)| encode::element(key, value)));
+        let elements = added.values().map(Vec::len).sum();
         write(&mut batch, &BTreeMap::new(), &added);
         self.socket.commit(&batch)?;
         self.extras = extras;

@@ -1,0 +1,162 @@
+//! What clients of a service may rely on while things around it change.
+
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+use tombolo_api::kep;
+use tombolo_testkit::Outage;
+
+use crate::fleet::{Fleet, Member, eventually};
+
+/// The addresses of the service in both editions, each as import and derived Service have it.
+async fn addresses(member: &Member) -> Value {
+    let kep = member.kep_import().await.and_then(|import| import.spec.ip);
+    let mcs = member.mcs_import().await.map(|import| import.spec.ips);
+    let derived = member.derived().await.into_iter();
+    let derived: Vec<_> =
+        derived.map(|service| (service.name_any(), service.spec.unwrap().cluster_ip)).collect();
+    json!([kep, mcs, derived])
+}
+
+async fn has_addresses(member: &Member) -> bool {
+    let kep = member.kep_import().await.and_then(|import| import.spec.ip);
+    kep.is_some() && member.mcs_import().await.is_some_and(|import| !import.spec.ips.is_empty())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_address_of_an_import_stays_for_its_life() {
+    let mut fleet = Fleet::of(3).await;
+    for (member, address) in fleet.members[..2].iter().zip(["10.1.0.1", "10.2.0.1"]) {
+        member.serve(80, &[address]).await;
+        member.export_kep().await;
+        member.export_mcs().await;
+    }
+    let c = &fleet.members[2];
+    eventually("imported", || async { has_addresses(c).await && c.imported(None).await.len() == 4 }).await;
+    let before = addresses(c).await;
+    for member in &fleet.members[..2] {
+        let two =
+            json!([{"name": "http", "port": 80, "targetPort": 8080}, {"name": "metrics", "port": 9090}]);
+        member.service(&json!({"ports": two})).await;
+    }
+    eventually("another port", || async {
+        c.mcs_import().await.unwrap().spec.ports.len() == 2
+            && c.kep_import().await.unwrap().spec.ports.len() == 2
+    })
+    .await;
+    assert_eq!(addresses(c).await, before, "with other ports");
+    fleet.kill(2);
+    fleet.start(2);
+    fleet.members[0].unexport_kep().await;
+    fleet.members[0].unexport_mcs().await;
+    let c = &fleet.members[2];
+    eventually("without a", || async { c.imported(None).await == ["10.2.0.1", "10.2.0.1"] }).await;
+    assert_eq!(addresses(c).await, before, "with another agent and other exporters");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_moves_from_cluster_to_cluster_behind_one_address() {
+    let fleet = Fleet::of(3).await;
+    let [a, b, c] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_kep().await;
+    eventually("in a", || async { c.imported(None).await == ["10.1.0.1"] }).await;
+    let before = addresses(c).await;
+    b.serve(80, &["10.2.0.1"]).await;
+    b.export_kep().await;
+    eventually("in both", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
+    a.unexport_kep().await;
+    eventually("in b", || async { c.imported(None).await == ["10.2.0.1"] }).await;
+    assert_eq!(addresses(c).await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn today_an_import_stays_while_one_export_is_left_and_goes_everywhere_with_the_last() {
+    let fleet = Fleet::of(3).await;
+    let [a, b, c] = &fleet.members[..] else { unreachable!() };
+    for (member, address) in [(a, "10.1.0.1"), (b, "10.2.0.1")] {
+        member.serve(80, &[address]).await;
+        member.export_mcs().await;
+    }
+    eventually("imported", || async { c.imported(None).await.len() == 2 }).await;
+    a.unexport_mcs().await;
+    eventually("without a", || async { c.imported(None).await == ["10.2.0.1"] }).await;
+    for member in [a, b, c] {
+        eventually("its clusters", || async {
+            let status = member.mcs_import().await.unwrap().status.unwrap();
+            status.clusters.iter().map(|part| part.cluster.as_str()).collect::<Vec<_>>() == ["b"]
+        })
+        .await;
+    }
+    b.unexport_mcs().await;
+    for member in [a, b, c] {
+        eventually("nothing is left", || async {
+            member.mcs_import().await.is_none()
+                && member.derived().await.is_empty()
+                && member.slices().await.is_empty()
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_restarts_changes_nothing_in_any_cluster_and_what_happened_meanwhile_arrives() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_kep().await;
+    a.export_mcs().await;
+    eventually("exported", || async {
+        a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+            && a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
+            && b.imported(None).await.len() == 2
+    })
+    .await;
+    let picture = async || (b.slices().await, b.derived().await, b.kep_import().await, b.mcs_import().await);
+    let before = picture().await;
+    for member in [a, b] {
+        member.hub_link.outage(Outage::Refused);
+    }
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(picture().await, before, "while it is away");
+    for member in [a, b] {
+        member.hub_link.heal();
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(picture().await, before, "when it is back");
+    for member in [a, b] {
+        member.hub_link.outage(Outage::Refused);
+    }
+    a.endpoints(&["10.1.0.2"]).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    for member in [a, b] {
+        member.hub_link.heal();
+    }
+    eventually("what happened meanwhile", || async { b.imported(None).await == ["10.1.0.2", "10.1.0.2"] })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_initialized_export_has_a_finalizer_and_stays_until_its_offer_is_taken_back() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_kep().await;
+    eventually("initialized", || async {
+        a.kep_condition("Initialized").await.is_some_and(|(status, _)| status == "True")
+    })
+    .await;
+    assert_eq!(a.kep_export().await.finalizers(), ["tombolo.dev/export"]);
+    eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    a.hub_link.outage(Outage::Refused);
+    a.unexport_kep().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(a.kep_export().await.metadata.deletion_timestamp.is_some(), "others still have it");
+    a.hub_link.heal();
+    eventually("gone", || async {
+        a.api::<kep::ServiceExport>().get_opt("echo").await.unwrap().is_none()
+            && b.kep_import().await.is_none()
+    })
+    .await;
+}

@@ -1,0 +1,131 @@
+//! What belongs to users is left alone, and said where it is in the way.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::ResourceExt as _;
+use kube::api::DeleteParams;
+use serde_json::json;
+use tombolo_api::tombolo::{Dialect, ServiceRef};
+use tombolo_api::{kep, mcs};
+use tombolo_apiserver::controllers::{self, Settings};
+use tombolo_model::names;
+
+use crate::fleet::{Fleet, eventually};
+
+#[tokio::test(start_paused = true)]
+async fn an_import_of_a_user_is_left_alone_and_the_export_names_the_cluster_it_is_in() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    let theirs = json!({
+        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": {"name": "echo"},
+        "spec": {"type": "ClusterSetIP", "ports": [{"port": 1, "protocol": "TCP"}]},
+    });
+    b.apply::<mcs::ServiceImport>("echo", &theirs).await;
+    let theirs = json!({
+        "apiVersion": "multicluster.k8s.io/v1alpha1", "kind": "ImportedService", "metadata": {"name": "echo"},
+        "spec": {"ipFamily": "IPv4", "ports": [{"port": 1, "protocol": "TCP"}], "clusters": []},
+    });
+    b.apply::<kep::ImportedService>("echo", &theirs).await;
+    let before = (b.mcs_import().await, b.kep_import().await);
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    a.export_kep().await;
+    eventually("said today", || async {
+        a.mcs_condition("Ready").await.is_some_and(|(status, reason, message)| {
+            (&*status, &*reason) == ("False", "Failed")
+                && message.contains("cluster b could not apply it: NameTaken")
+        })
+    })
+    .await;
+    eventually("said in the first edition", || async {
+        a.kep_condition("Exported").await.is_some_and(|(status, message)| {
+            status == "False" && message.contains("cluster b could not apply it: NameTaken")
+        })
+    })
+    .await;
+    assert_eq!((b.mcs_import().await, b.kep_import().await), before);
+    b.api::<mcs::ServiceImport>().delete("echo", &DeleteParams::default()).await.unwrap();
+    b.api::<kep::ImportedService>().delete("echo", &DeleteParams::default()).await.unwrap();
+    eventually("out of the way", || async {
+        a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
+            && a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_of_a_user_under_the_derived_name_is_left_alone_and_no_address_counts_as_reserved() {
+    let fleet = Fleet::of(1).await;
+    let [a] = &fleet.members[..] else { unreachable!() };
+    let service = ServiceRef { namespace: "demo".into(), name: "echo".into() };
+    let name = names::derived_service(Dialect::Kep, &service);
+    let theirs = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"port": 1}]},
+    });
+    a.apply::<Service>(&name, &theirs).await;
+    let before = a.api::<Service>().get(&name).await.unwrap();
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_kep().await;
+    eventually("said", || async {
+        a.kep_condition("Initialized").await.is_some_and(|(status, message)| {
+            status == "False" && message.contains("of someone else is in the way")
+        })
+    })
+    .await;
+    assert_eq!(a.api::<Service>().get(&name).await.unwrap(), before);
+    a.api::<Service>().delete(&name, &DeleteParams::default()).await.unwrap();
+    eventually("reserved", || async {
+        a.kep_condition("Initialized").await.is_some_and(|(status, _)| status == "True")
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn exporting_a_service_changes_nothing_about_it_in_its_own_cluster() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    for (member, address) in [(a, "10.1.0.1"), (b, "10.2.0.1")] {
+        member.serve(80, &[address]).await;
+    }
+    let own = async || {
+        let service = a.api::<Service>().get("echo").await.unwrap();
+        (service, a.api::<EndpointSlice>().get("echo-1").await.unwrap())
+    };
+    let before = own().await;
+    for member in [a, b] {
+        member.export_kep().await;
+        member.export_mcs().await;
+    }
+    eventually("imported", || async { a.imported(None).await.len() == 4 }).await;
+    assert_eq!(own().await, before, "the local name keeps its address and its local endpoints");
+    a.unexport_kep().await;
+    a.unexport_mcs().await;
+    eventually("taken back", || async { a.imported(None).await == ["10.2.0.1", "10.2.0.1"] }).await;
+    assert_eq!(own().await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_endpoint_slice_controller_leaves_imported_slices_alone() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    let stock = controllers::run(b.cluster.client(), Settings::default(), std::future::pending());
+    let stock = tokio::spawn(stock);
+    b.service(&json!({"selector": {"app": "echo"}, "ports": [{"name": "http", "port": 80}]})).await;
+    eventually("it works", || async {
+        let slices = b.api::<EndpointSlice>().list(&Default::default()).await.unwrap();
+        slices
+            .items
+            .iter()
+            .any(|slice| slice.labels().get("kubernetes.io/service-name").is_some_and(|of| of == "echo"))
+    })
+    .await;
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    let before = b.slices().await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(b.slices().await, before);
+    stock.abort();
+}

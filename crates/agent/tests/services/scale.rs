@@ -1,0 +1,44 @@
+//! Services of many endpoints in many slices.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, Member, eventually};
+
+fn endpoints(slice: usize, size: usize) -> Value {
+    let address = |place: usize| format!("10.1.{}.{}", place / 250, place % 250 + 1);
+    (slice * size..(slice + 1) * size).map(|place| json!({"addresses": [address(place)]})).collect()
+}
+
+async fn versions(member: &Member) -> BTreeMap<String, Option<String>> {
+    let slices = member.slices().await.into_iter();
+    slices.map(|slice| (slice.name_any(), slice.resource_version())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_of_a_thousand_endpoints_is_imported_whole_in_however_many_slices_it_has() {
+    for (slices, size) in [(10, 100), (250, 4)] {
+        let fleet = Fleet::of(2).await;
+        let [a, b] = &fleet.members[..] else { unreachable!() };
+        a.serve(80, &[]).await;
+        for place in 0..slices {
+            a.slice(&format!("echo-{place}"), "http", &endpoints(place, size)).await;
+        }
+        a.export_mcs().await;
+        eventually("all of them", || async { b.imported(Some("a")).await.len() == slices * size }).await;
+        eventually("ready", || async {
+            a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
+        })
+        .await;
+        let before = versions(b).await;
+        assert!(before.len() >= slices);
+        a.slice("echo-3", "http", &json!([{"addresses": ["10.1.200.1"]}])).await;
+        let expected = (slices - 1) * size + 1;
+        eventually("the change", || async { b.imported(Some("a")).await.len() == expected }).await;
+        let after = versions(b).await;
+        let changed = after.iter().filter(|(name, version)| before.get(*name) != Some(*version)).count();
+        assert_eq!((changed, after.len()), (1, before.len()), "one slice changed, one was written");
+    }
+}
