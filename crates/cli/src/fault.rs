@@ -29,6 +29,9 @@ enum What {
     },
     /// End the API server of a member or of the hub; its data stays.
     KillApiserver { name: String },
+    /// Make a link slow. Not possible yet.
+    #[command(hide = true)]
+    Slow { name: String, delay: String },
 }
 
 #[expect(clippy::print_stdout, reason = "the person wants to know what happened")]
@@ -38,6 +41,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Heal { name } => Fault::Heal(name.clone()),
         What::KillNode { name } => Fault::KillNode(name.clone()),
         What::KillApiserver { name } => Fault::KillApiserver(name.clone()),
+        What::Slow { name, .. } => {
+            let what = format!("the link of {name} cannot be made slow: that is not there yet");
+            return Err(Failure::new(what).hint("`partition` cuts it"));
+        }
     };
     let said = ask(&Directory::new(&arguments.dir), &Request::Fault(fault));
     let said = said.map_err(|cause| Failure::new("nothing was done").because(cause))?;

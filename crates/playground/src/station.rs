@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::namespace::Namespace;
 
-/// Where parts of the playground run. Clones are the same place; [`Station::stop`] or the last of them ends it.
+/// Where parts of the playground run. Clones are the same place; the last of them ends it.
 #[derive(Clone)]
 pub(crate) struct Station {
     inner: Arc<Inner>,
