@@ -1,7 +1,7 @@
 //! `tombolo up`: a hub and some clusters with nodes and pods, until Ctrl-C.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -119,6 +119,8 @@ pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Resul
 /// From here on whoever started this process has nothing to do with it.
 fn leave_terminal() -> Result<(), Failure> {
     let cannot = |cause: std::io::Error| Failure::new("cannot leave the terminal").because(cause);
+    // Closing the terminal must not end it; a process that leads its group has left already.
+    let _ = rustix::process::setsid();
     let nothing = File::options().write(true).open("/dev/null").map_err(cannot)?;
     rustix::stdio::dup2_stdout(nothing).map_err(|cause| cannot(cause.into()))
 }
@@ -131,9 +133,9 @@ fn progress(begun: Instant, step: &str) {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "this is what the person who started it wants to read")]
+/// Standard output. Whoever does not read on has heard enough.
 fn say(line: &str) {
-    println!("{line}");
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn welcome(directory: &Directory, playground: &Playground, networked: bool, begun: Instant) {
