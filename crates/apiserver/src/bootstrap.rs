@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::operation::{Call, create};
+use crate::operation::{Call, create, get, update};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -50,7 +50,13 @@ fn put(core: &Core, group: &str, plural: &str, namespace: &str, value: Value) {
     let resource = core.builtin(group, plural);
     let mut call = Call::new(core, &resource, namespace);
     call.options.manager = "kube-apiserver".to_owned();
-    if let Err(refused) = create(&call, value) {
+    // A server that comes back finds what it left.
+    let known = value["metadata"]["name"].as_str().filter(|name| get(&call, name).is_ok()).map(str::to_owned);
+    let written = match known {
+        Some(name) => update(&call, &name, value).map(drop),
+        None => create(&call, value).map(drop),
+    };
+    if let Err(refused) = written {
         tracing::error!(error = refused.message, plural, "an object of the empty cluster was refused");
     }
 }

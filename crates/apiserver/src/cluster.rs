@@ -14,6 +14,7 @@ use crate::bootstrap;
 use crate::core::{Backup, Core};
 use crate::entropy::Entropy;
 use crate::http as wire;
+use crate::nodes::Nodes;
 use crate::rules::service::{Features, Network};
 use crate::serve::{Authority, Context, Server};
 
@@ -67,6 +68,11 @@ impl Cluster {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Says who runs the pods of this cluster. Only the first to say so is believed.
+    pub fn attach(&self, nodes: Arc<dyn Nodes>) {
+        let _ = self.core.nodes.set(nodes);
     }
 
     /// A client that talks to this cluster within the process, as its administrator.

@@ -1,6 +1,6 @@
 //! One cluster's state: what every request, in process or over TLS, works on.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -8,6 +8,7 @@ use tombolo_runtime::Clock;
 
 use crate::auth::Auth;
 use crate::entropy::Entropy;
+use crate::nodes::Nodes;
 use crate::registry::{Registry, Resource};
 use crate::rules::service::{Addresses, Features, Network};
 use crate::store::{Pages, Snapshot, Store, Writer};
@@ -29,6 +30,8 @@ pub(crate) struct Core {
     pub(crate) auth: Auth,
     /// True once the cluster stops: every watch ends.
     pub(crate) closing: watch::Sender<bool>,
+    /// Whoever runs the pods, if anybody does.
+    pub(crate) nodes: OnceLock<Arc<dyn Nodes>>,
     registry: RwLock<Arc<Registry>>,
 }
 
@@ -72,6 +75,7 @@ impl Core {
             network,
             auth,
             closing: watch::Sender::new(false),
+            nodes: OnceLock::new(),
             registry: RwLock::new(Arc::new(Registry::new([]))),
         }
     }

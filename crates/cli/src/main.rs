@@ -5,16 +5,22 @@ mod agent;
 mod apiserver;
 mod connect;
 mod dns;
+mod down;
 mod failure;
+mod fault;
 mod hub;
 mod interrupt;
+mod outside;
 mod process;
 mod proxy;
 mod span;
+mod up;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use self::failure::Failure;
 
 /// Joins Kubernetes clusters, so that a Service exported in one is used in all.
 #[derive(Debug, Parser)]
@@ -33,29 +39,58 @@ enum Command {
     Apiserver(apiserver::Arguments),
     /// Run the agent of a member cluster: offer what it exports, import what others offer.
     Agent(Box<agent::Arguments>),
-    /// Answer DNS for supercluster.local and clusterset.local, or say why an answer is what it is.
-    Dns(Box<dns::Arguments>),
     /// Run the service proxy of a node, or say what it does for a Service.
     Proxy(Box<proxy::Arguments>),
     /// Run the hub's own part: look after clusters and MultiClusterServices.
     Hub(Box<hub::Arguments>),
+    /// Answer DNS for supercluster.local and clusterset.local, or say why an answer is what it is.
+    Dns(Box<dns::Arguments>),
+    /// Run a whole supercluster on this computer until Ctrl-C: a hub, clusters, nodes, pods.
+    Up(up::Arguments),
+    /// End what `up` started.
+    Down(down::Arguments),
+    /// Run a command on a host of the playground that belongs to no cluster but shares the nodes' network.
+    Outside(outside::Arguments),
+    /// Break something in the playground, or make it whole again.
+    Fault(fault::Arguments),
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    // Not for people, so not among the subcommands: the playground calls this program to be a container.
+    if std::env::args().nth(1).as_deref() == Some(tombolo_playground::SUBCOMMAND) {
+        return tombolo_playground::become_container();
+    }
     let arguments = Arguments::parse();
     start_logging(arguments.verbose, &arguments.command);
-    let outcome = match arguments.command {
-        Command::Apiserver(command) => apiserver::run(command).await,
-        Command::Agent(command) => agent::run(*command).await,
-        Command::Dns(command) => dns::run(*command).await,
-        Command::Proxy(command) => proxy::run(*command).await,
-        Command::Hub(command) => hub::run(*command).await,
-    };
-    match outcome {
+    match run(arguments.command, arguments.verbose) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(arguments.verbose),
     }
+}
+
+/// What has to happen before there are threads happens here.
+fn run(command: Command, verbose: bool) -> Result<(), Failure> {
+    match command {
+        Command::Apiserver(command) => block_on(apiserver::run(command)),
+        Command::Agent(command) => block_on(agent::run(*command)),
+        Command::Proxy(command) => block_on(proxy::run(*command)),
+        Command::Dns(command) => block_on(dns::run(*command)),
+        Command::Hub(command) => block_on(hub::run(*command)),
+        Command::Up(command) if command.wants_background() => up::start_in_background(&command, verbose),
+        Command::Up(command) => {
+            let network = command.network();
+            block_on(up::run(command, network))
+        }
+        Command::Down(command) => down::run(&command),
+        Command::Outside(command) => outside::run(&command),
+        Command::Fault(command) => fault::run(&command),
+    }
+}
+
+fn block_on(future: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Runtime::new();
+    let runtime = runtime.map_err(|cause| Failure::new("there is no runtime").because(cause))?;
+    runtime.block_on(future)
 }
 
 /// Logs go to standard error; `RUST_LOG` decides in detail. What a person runs to try things is quiet; a part that runs
@@ -63,9 +98,11 @@ async fn main() -> ExitCode {
 fn start_logging(verbose: bool, command: &Command) {
     let quiet = match command {
         _ if verbose => "debug",
-        Command::Apiserver(_) => "warn",
-        Command::Dns(command) if command.is_question() => "warn",
+        Command::Apiserver(_) | Command::Down(_) | Command::Outside(_) | Command::Fault(_) => "warn",
+        // Parts that complain about what was broken on purpose are no news to the person who did it.
+        Command::Up(_) => "error,kube_client=off",
         Command::Proxy(command) if !command.runs_unattended() => "warn",
+        Command::Dns(command) if command.is_question() => "warn",
         Command::Agent(_) | Command::Dns(_) | Command::Hub(_) | Command::Proxy(_) => "info",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());

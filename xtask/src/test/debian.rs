@@ -7,8 +7,13 @@ use super::find;
 type Failure = Box<dyn std::error::Error>;
 
 /// Programs with the packages that have them.
-const NEEDED: [(&str, &str); 4] =
-    [("nft", "nftables"), ("ip", "iproute2"), ("unshare", "util-linux"), ("mount", "mount")];
+const NEEDED: [(&str, &str); 5] = [
+    ("curl", "curl"),
+    ("nft", "nftables"),
+    ("ip", "iproute2"),
+    ("unshare", "util-linux"),
+    ("mount", "mount"),
+];
 
 /// Makes sure that all of them are there.
 pub(super) fn provide() -> Result<(), Failure> {

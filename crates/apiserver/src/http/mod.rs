@@ -5,7 +5,9 @@
 mod body;
 mod decode;
 mod discovery;
+mod exec;
 mod json;
+mod log;
 mod openapi;
 mod present;
 mod query;
@@ -14,13 +16,15 @@ mod review;
 mod route;
 mod selectable;
 mod watch;
+mod websocket;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::upgrade::OnUpgrade;
 use serde_json::{Value, json};
 
 pub use self::body::Body;
@@ -43,6 +47,8 @@ struct Asked<'a> {
     query: Query,
     headers: &'a HeaderMap,
     body: Bytes,
+    /// What the connection becomes when the client wants to go on otherwise; taken by whoever agrees.
+    upgrade: Mutex<Option<OnUpgrade>>,
 }
 
 impl Asked<'_> {
@@ -68,7 +74,8 @@ where
     B: http_body::Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let upgrade = Mutex::new(parts.extensions.remove::<OnUpgrade>());
     let route = Route::parse(parts.uri.path());
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let user = match parts.extensions.get::<User>() {
@@ -78,7 +85,7 @@ where
     let user = core.auth.impersonated(core, user, &parts.headers)?;
     authorize(core, &user, &parts.method, parts.uri.path(), &route, &query)?;
     let body = read(body).await?;
-    let asked = Asked { core, user, method: parts.method, query, headers: &parts.headers, body };
+    let asked = Asked { core, user, method: parts.method, query, headers: &parts.headers, body, upgrade };
     dispatch(&asked, route).await
 }
 

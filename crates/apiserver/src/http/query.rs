@@ -11,19 +11,29 @@ use crate::status::Status;
 
 /// The parameters of a request; the first of several with one name counts.
 #[derive(Debug, Default)]
-pub(super) struct Query(BTreeMap<String, String>);
+pub(super) struct Query {
+    first: BTreeMap<String, String>,
+    /// All that were given, in their order, for the few that may be given several times.
+    all: Vec<(String, String)>,
+}
 
 impl Query {
     pub(super) fn parse(text: &str) -> Self {
-        let mut found = BTreeMap::new();
-        for (key, value) in form_urlencoded::parse(text.as_bytes()) {
-            found.entry(key.into_owned()).or_insert_with(|| value.into_owned());
+        let all: Vec<(String, String)> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
+        let mut first = BTreeMap::new();
+        for (key, value) in &all {
+            first.entry(key.clone()).or_insert_with(|| value.clone());
         }
-        Self(found)
+        Self { first, all }
     }
 
     pub(super) fn text(&self, key: &str) -> &str {
-        self.0.get(key).map_or("", String::as_str)
+        self.first.get(key).map_or("", String::as_str)
+    }
+
+    /// Every value of a parameter.
+    pub(super) fn all(&self, key: &str) -> Vec<String> {
+        self.all.iter().filter(|(name, _)| name == key).map(|(_, value)| value.clone()).collect()
     }
 
     fn has(&self, key: &str) -> bool {

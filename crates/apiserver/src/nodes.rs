@@ -1,0 +1,70 @@
+//! What only the node of a pod knows: the seam between the API and whoever runs pods.
+//!
+//! The API server checks who asks and for what; the rest is for [`Nodes`]. Without any, subresources such as `pods/log` are
+//! answered as if the node did not.
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use tokio::sync::{mpsc, oneshot};
+
+/// A container of a pod that is bound to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerPlace {
+    pub node: String,
+    /// The UID of the pod.
+    pub pod: String,
+    pub container: String,
+}
+
+/// Which part of a log is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Go on as long as there is more.
+    pub follow: bool,
+    /// Begin each line with the time it was written.
+    pub timestamps: bool,
+    /// Only the last so many lines.
+    pub tail: Option<usize>,
+}
+
+/// A command that is to run in a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExecOptions {
+    pub command: Vec<String>,
+    /// Somebody will write to it.
+    pub stdin: bool,
+    /// It gets a terminal.
+    pub tty: bool,
+}
+
+/// Where a command said something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    Stdout,
+    Stderr,
+}
+
+/// A command that runs. Dropping `stdin` ends its input; `output` ends with the command's streams.
+#[derive(Debug)]
+pub struct Session {
+    pub stdin: mpsc::Sender<Bytes>,
+    /// The terminal's new width and height.
+    pub resize: mpsc::Sender<(u16, u16)>,
+    pub output: mpsc::Receiver<(Output, Bytes)>,
+    /// The exit code, or why there is none.
+    pub ended: oneshot::Receiver<Result<i32, String>>,
+}
+
+/// Whoever runs the pods of a cluster.
+pub trait Nodes: std::fmt::Debug + Send + Sync {
+    /// What a container said. An error is a sentence for the person who asked.
+    fn logs(
+        &self,
+        place: ContainerPlace,
+        options: LogOptions,
+    ) -> BoxFuture<'_, Result<BoxStream<'static, Bytes>, String>>;
+
+    /// Runs a command in a container.
+    fn exec(&self, place: ContainerPlace, options: ExecOptions) -> BoxFuture<'_, Result<Session, String>>;
+}

@@ -1,0 +1,158 @@
+//! `tombolo up`: a hub and some clusters with nodes and pods, until Ctrl-C.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use clap::Args;
+use tombolo_playground::{Config, Directory, Network, Playground, plan};
+
+use crate::failure::Failure;
+use crate::interrupt::interrupted;
+
+/// What a playground that runs in the background says.
+const LOG: &str = "log";
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// How many clusters to run, besides the hub.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=i64::from(plan::MOST_CLUSTERS)))]
+    clusters: u8,
+    /// How many nodes each cluster has.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=i64::from(plan::MOST_NODES)))]
+    nodes: u8,
+    /// Where to write the kubeconfig and what else others need.
+    #[arg(long, default_value = ".tombolo")]
+    dir: PathBuf,
+    /// Only pretend nodes and pods, as happens where networks cannot be made.
+    #[arg(long)]
+    pretend: bool,
+    /// Go on in the background; `tombolo down` ends it.
+    #[arg(long)]
+    detach: bool,
+    /// This is the process in the background.
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+impl Arguments {
+    /// What kind of network there can be. Must be called before any other thread exists.
+    pub(crate) fn network(&self) -> Network {
+        match self.pretend {
+            true => Network::Pretended("--pretend was given".to_owned()),
+            false => tombolo_playground::acquire(),
+        }
+    }
+
+    pub(crate) fn wants_background(&self) -> bool {
+        self.detach
+    }
+}
+
+pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Failure> {
+    let begun = Instant::now();
+    if let Network::Pretended(why) = &network {
+        say(&format!("There are no networks: {why}. Nodes and pods are only pretended."));
+    }
+    let directory = Directory::new(absolute(&arguments.dir)?);
+    let config = Config {
+        clusters: arguments.clusters,
+        nodes: arguments.nodes,
+        directory: directory.clone(),
+        network,
+    };
+    let networked = config.network == Network::Namespaces;
+    let playground = Playground::start(config, |step| progress(begun, step)).await.map_err(failed)?;
+    welcome(&directory, &playground, networked, begun);
+    if arguments.detached {
+        leave_terminal()?;
+    }
+    let stop = async {
+        if let Err(failure) = interrupted().await {
+            failure.report(false);
+        }
+    };
+    playground.run(stop).await;
+    Ok(())
+}
+
+fn failed(cause: tombolo_playground::Error) -> Failure {
+    Failure::new("the playground did not start")
+        .because(cause)
+        .hint("see `tombolo down` and --dir, and -v for more")
+}
+
+fn absolute(path: &std::path::Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|cause| Failure::new("there is no such directory").because(cause))
+}
+
+/// Starts the same command in the background and passes on what it says until it is ready.
+pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Result<(), Failure> {
+    let cannot = |cause: std::io::Error| Failure::new("cannot go on in the background").because(cause);
+    std::fs::create_dir_all(&arguments.dir).map_err(cannot)?;
+    let log = arguments.dir.join(LOG);
+    let complaints = File::create(&log).map_err(cannot)?;
+    let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+    command
+        .args(verbose.then_some("--verbose"))
+        .args(["up", "--detached"])
+        .args(arguments.pretend.then_some("--pretend"))
+        .arg("--dir")
+        .arg(&arguments.dir);
+    command.args(["--clusters", &arguments.clusters.to_string(), "--nodes", &arguments.nodes.to_string()]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
+    let mut child = command.spawn().map_err(cannot)?;
+    if let Some(output) = child.stdout.take() {
+        BufReader::new(output).lines().map_while(Result::ok).for_each(|line| say(&line));
+    }
+    match child.try_wait().map_err(cannot)? {
+        None => Ok(()),
+        Some(_) => {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            Err(Failure::new(format!("the playground ended: {}", said.trim())))
+        }
+    }
+}
+
+/// From here on whoever started this process has nothing to do with it.
+fn leave_terminal() -> Result<(), Failure> {
+    let cannot = |cause: std::io::Error| Failure::new("cannot leave the terminal").because(cause);
+    // Closing the terminal must not end it; a process that leads its group has left already.
+    let _ = rustix::process::setsid();
+    let nothing = File::options().write(true).open("/dev/null").map_err(cannot)?;
+    rustix::stdio::dup2_stdout(nothing).map_err(|cause| cannot(cause.into()))
+}
+
+/// Standard error, so that standard output has only what is worth keeping.
+#[expect(clippy::print_stderr, reason = "a person waits and wants to know for what")]
+fn progress(begun: Instant, step: &str) {
+    if std::io::stderr().is_terminal() {
+        eprintln!("{:5.2} s  {step}", begun.elapsed().as_secs_f32());
+    }
+}
+
+/// Standard output. Whoever does not read on has heard enough.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn welcome(directory: &Directory, playground: &Playground, networked: bool, begun: Instant) {
+    let contexts = playground.contexts();
+    let seconds = begun.elapsed().as_secs_f32();
+    say(&format!("A hub and {} clusters are ready after {seconds:.2} s:", contexts.len() - 1));
+    for context in &contexts {
+        say(&format!("  {:<10} {}", context.name, context.server));
+    }
+    let image = if networked { "tombolo/echo" } else { "example" };
+    say("\nTry, in another terminal:");
+    say(&format!("  export KUBECONFIG={}", directory.kubeconfig().display()));
+    say(&format!("  kubectl --context member1 -n demo create deployment echo --image={image} --replicas=2"));
+    say("  kubectl --context member1 -n demo expose deployment echo --port=80 --target-port=8080");
+    say("  kubectl --context member1 -n demo get pods -o wide");
+    say(&format!(
+        "\nEverything is gone after Ctrl-C or `tombolo down --dir {}`.",
+        directory.path().display()
+    ));
+}

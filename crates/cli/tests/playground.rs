@@ -1,0 +1,302 @@
+//! `tombolo up` as a person uses it: real kubectl, real packets, and nothing left afterwards.
+//!
+//! Needs root or user namespaces, and curl. Each test has a playground of its own.
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tombolo_testkit::Kubectl;
+
+/// Much longer than anything here takes; what reaches it hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A playground that runs; dropped, it is killed.
+struct Playground {
+    kubectl: Kubectl,
+    child: Child,
+}
+
+fn tombolo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tombolo"));
+    command.args(arguments).env_remove("RUST_LOG").stdin(Stdio::null());
+    command
+}
+
+impl Playground {
+    fn start(clusters: u8, nodes: u8) -> Self {
+        Self::start_with(tombolo(&["up"]), clusters, nodes)
+    }
+
+    /// One that was started by `up`, which gets its usual arguments here.
+    fn start_with(mut up: Command, clusters: u8, nodes: u8) -> Self {
+        let kubectl = Kubectl::new();
+        up.arg("--dir").arg(kubectl.home());
+        up.args(["--clusters", &clusters.to_string(), "--nodes", &nodes.to_string()]);
+        let mut child = up.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("are ready after")), "it says that it is ready");
+        thread::spawn(move || lines.count());
+        Self { kubectl, child }
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.kubectl.home().to_owned()
+    }
+
+    fn at(&self, context: &str) -> Kubectl {
+        self.kubectl.with(&format!("--context={context}")).with("--namespace=demo")
+    }
+
+    fn command(&self, words: &[&str]) -> Output {
+        let (name, rest) = words.split_first().unwrap();
+        let dir = self.dir().display().to_string();
+        tombolo(&[&[*name, "--dir", &dir], rest].concat()).output().unwrap()
+    }
+
+    /// Runs a `tombolo` subcommand on this playground to its good end.
+    #[track_caller]
+    fn does(&self, words: &[&str]) -> String {
+        let output = self.command(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn endpoints(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.dir().join("endpoints.json")).unwrap()).unwrap()
+    }
+
+    /// Runs a command of this computer in a pod, again and again until it succeeds.
+    #[track_caller]
+    fn pod_succeeds(&self, cluster: &str, name: &str, command: &str) {
+        let run = format!("run {name} --image=host --restart=OnFailure --command -- {command}");
+        self.at(cluster).run(&run).succeeds();
+        let wait = format!("wait pod/{name} --for=jsonpath={{.status.phase}}=Succeeded --timeout=50s");
+        self.at(cluster).run(&wait).succeeds();
+    }
+
+    fn deploy_echo(&self, cluster: &str) {
+        let create = "create deployment echo --image=tombolo/echo --replicas=2";
+        self.at(cluster).run(create).succeeds();
+        self.at(cluster).run("rollout status deployment/echo --timeout=50s").succeeds();
+    }
+}
+
+impl Drop for Playground {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// All processes that descend from one.
+fn descendants(id: u32) -> BTreeSet<u32> {
+    let children = |id: u32| -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+        let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        lists
+            .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+            .collect()
+    };
+    let mut found = BTreeSet::new();
+    let mut open = vec![id];
+    while let Some(next) = open.pop() {
+        open.extend(children(next).into_iter().filter(|child| found.insert(*child)));
+    }
+    found
+}
+
+fn is_there(id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
+    stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z')))
+}
+
+/// What a playground might leave on the computer.
+fn traces() -> [Vec<u8>; 3] {
+    let run = |words: &[&str]| Command::new("/usr/sbin/ip").args(words).output().unwrap().stdout;
+    [run(&["netns"]), run(&["-oneline", "-brief", "link"]), run(&["route"])]
+}
+
+const EXPORT: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: demo}
+spec: {selector: {app: echo}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: echo, namespace: demo}
+---
+apiVersion: multicluster.k8s.io/v1alpha1
+kind: ServiceExport
+metadata: {name: echo, namespace: demo}
+";
+
+#[test]
+fn a_service_of_one_cluster_is_called_by_name_from_another_and_down_leaves_nothing() {
+    let before = traces();
+    let mut playground = Playground::start(2, 1);
+    let nodes = "get nodes -o jsonpath={.items[*].status.conditions[0].type}";
+    playground.at("member1").run(nodes).prints("Ready");
+    playground.deploy_echo("member1");
+    let addresses = "get pods -l app=echo -o jsonpath={.items[*].status.podIP}";
+    let addresses = playground.at("member1").run(addresses).succeeds().to_owned();
+    let address = addresses.split_whitespace().next().unwrap();
+    assert!(address.starts_with("10.1.1."), "{addresses}");
+
+    playground.pod_succeeds("member2", "direct", &format!("curl -sf -m 2 http://{address}:8080/x"));
+    let said =
+        playground.does(&["outside", "--", "curl", "-sf", "-m", "5", &format!("http://{address}:8080/path")]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&said["cluster"], &said["node"], &said["client"]),
+        (&"member1".into(), &"node1".into(), &"172.31.0.2".into())
+    );
+    assert_eq!((&said["path"], &said["address"]), (&"/path".into(), &address.into()));
+
+    playground.at("member1").feed("apply -f -", EXPORT).succeeds();
+    let ready = "wait serviceexports.multicluster.x-k8s.io/echo --for=condition=Ready --timeout=50s";
+    playground.at("member1").run(ready).succeeds();
+    for (name, zone) in [("today", "clusterset"), ("first", "supercluster")] {
+        playground.pod_succeeds(
+            "member2",
+            name,
+            &format!("curl -sf -m 2 http://echo.demo.svc.{zone}.local/"),
+        );
+    }
+    playground.pod_succeeds("member1", "native", "curl -sf -m 2 http://echo/");
+
+    let processes = descendants(playground.child.id());
+    assert!(processes.len() >= 2, "a process per container: {processes:?}");
+    playground.does(&["down"]);
+    assert!(playground.child.wait().unwrap().success());
+    eventually("all processes are gone", || !processes.iter().any(|id| is_there(*id)));
+    assert_eq!(traces(), before);
+    assert!(!playground.dir().join("endpoints.json").exists());
+}
+
+#[test]
+fn a_playground_that_is_killed_leaves_nothing_and_its_directory_can_be_used_again() {
+    let before = traces();
+    let mut playground = Playground::start(1, 1);
+    playground.deploy_echo("member1");
+    let sleeper = "run sleeper --image=host --command -- sh -c 'sleep 3600 & sleep 3600'";
+    playground.at("member1").run(sleeper).succeeds();
+    playground.at("member1").run("wait pod/sleeper --for=condition=Ready --timeout=50s").succeeds();
+    let processes = descendants(playground.child.id());
+    assert!(processes.len() >= 4, "echo twice, a shell and what it started: {processes:?}");
+    playground.child.kill().unwrap();
+    playground.child.wait().unwrap();
+    eventually("all processes are gone", || !processes.iter().any(|id| is_there(*id)));
+    assert_eq!(traces(), before);
+    assert!(!playground.command(&["down"]).status.success(), "there is nothing to stop");
+
+    let dir = playground.dir().display().to_string();
+    let again =
+        tombolo(&["up", "--detach", "--clusters", "1", "--nodes", "1", "--dir", &dir]).output().unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    let twice = tombolo(&["up", "--clusters", "1", "--nodes", "1", "--dir", &dir]).output().unwrap();
+    assert!(String::from_utf8_lossy(&twice.stderr).contains("runs"), "{twice:?}");
+    playground.does(&["down"]);
+}
+
+#[test]
+fn what_is_broken_on_purpose_breaks_and_heals() {
+    let playground = Playground::start(2, 1);
+    playground.deploy_echo("member1");
+    let address = "get pods -l app=echo -o jsonpath={.items[0].status.podIP}";
+    let address = playground.at("member1").run(address).succeeds().to_owned();
+    let url = format!("http://{address}:8080/");
+    let reaches = || playground.command(&["outside", "--", "curl", "-sf", "-m", "1", &url]).status.success();
+    assert!(reaches());
+    playground.does(&["fault", "partition", "member1"]);
+    assert!(!reaches());
+    playground.does(&["fault", "heal", "member1"]);
+    eventually("the link is whole", reaches);
+
+    playground.does(&["fault", "kill-apiserver", "member1"]);
+    assert!(!playground.command(&["fault", "kill-apiserver", "nobody"]).status.success());
+    assert!(playground.at("member1").run("get pods --request-timeout=2s").code() != Some(0));
+    playground.does(&["fault", "heal", "member1"]);
+    playground.at("member1").run("get deployment echo").succeeds();
+
+    playground.does(&["fault", "kill-node", "member1/node1"]);
+    assert!(!reaches());
+    let ready = "get node node1 -o jsonpath={.status.conditions[0].status}";
+    eventually("the node is given up", || playground.at("member1").run(ready).succeeds() == "Unknown");
+    let available = "get deployment echo -o jsonpath={.status.availableReplicas}";
+    eventually("its pods are, too", || playground.at("member1").run(available).succeeds().is_empty());
+    playground.does(&["fault", "heal", "member1/node1"]);
+    eventually("the node's pods are back", reaches);
+    playground.at("member1").run("rollout status deployment/echo --timeout=50s").succeeds();
+    playground.at("member1").run(ready).prints("True");
+    let parts = &playground.endpoints()["members"][0]["parts"];
+    let names: BTreeSet<_> =
+        parts.as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
+    assert_eq!(names, BTreeSet::from(["agent", "dns"]));
+}
+
+#[test]
+fn kubectl_looks_into_pods_and_runs_commands_there() {
+    let playground = Playground::start(1, 1);
+    let member = playground.at("member1");
+    let script = "echo one; echo two >&2; exec sleep 3600";
+    member.run(&format!("run talker --image=host --command -- sh -c '{script}'")).succeeds();
+    member.run("wait pod/talker --for=condition=Ready --timeout=50s").succeeds();
+    eventually("both lines are there", || member.run("logs talker").succeeds() == "one\ntwo");
+    member.run("logs talker --tail=1").prints("two");
+    member.run("logs talker -c nobody").fails(1, &["container nobody is not valid for pod talker"]);
+    let mut following = member.start("logs -f talker");
+    assert_eq!((following.next_line(), following.next_line()), ("one".to_owned(), "two".to_owned()));
+
+    let outcome = member.run("exec talker -- sh -c 'hostname; echo $0 >&2; exit 3'");
+    assert_eq!((outcome.code(), outcome.stdout.as_str()), (Some(3), "talker\n"), "{outcome}");
+    assert!(outcome.stderr.contains("sh\n"), "{outcome}");
+    assert_eq!(member.feed("exec -i talker -- cat", "from outside").succeeds(), "from outside");
+    // What runs in the container is all that it sees.
+    member.run("exec talker -- sh -c 'test $(ls -d /proc/[0-9]* | wc -l) -lt 9'").succeeds();
+    member.run("exec talker -- no-such-command").fails(1, &["cannot run the command"]);
+
+    member.run("delete pod talker --grace-period=5").succeeds();
+    following.finish();
+    member.run("get pods").prints("");
+}
+
+#[test]
+fn an_ordinary_user_gets_networks_too() {
+    // As nobody in particular: no capability is left after the program is started.
+    let mut up = Command::new("unshare");
+    up.args(["--user", "--map-user=1000", "--map-group=1000", env!("CARGO_BIN_EXE_tombolo"), "up"]);
+    up.env_remove("RUST_LOG").stdin(Stdio::null());
+    let playground = Playground::start_with(up, 1, 1);
+    playground.deploy_echo("member1");
+    playground.at("member1").run("expose deployment echo --port=80 --target-port=8080").succeeds();
+    playground.pod_succeeds("member1", "ask", "curl -sf -m 2 http://echo/");
+    playground.does(&["down"]);
+}
+
+#[test]
+fn without_networks_nodes_and_pods_are_pretended() {
+    let playground = Playground::start_with(tombolo(&["up", "--pretend"]), 2, 2);
+    playground.at("member2").run("get nodes -o name").prints("node/node1\nnode/node2");
+    playground.deploy_echo("member1");
+    playground.at("member1").run("logs deployment/echo").fails(1, &["nothing runs there"]);
+    let outside = playground.command(&["outside", "--", "true"]);
+    assert!(String::from_utf8_lossy(&outside.stderr).contains("no networks"), "{outside:?}");
+    playground.does(&["down"]);
+}

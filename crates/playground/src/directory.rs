@@ -1,0 +1,139 @@
+//! The directory that tells about a playground: `kubeconfig`, `endpoints.json` and the socket it is asked through.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Doing as _, Error};
+
+const KUBECONFIG: &str = "kubeconfig";
+const ENDPOINTS: &str = "endpoints.json";
+/// Files that pods see.
+const SCRATCH: &str = "run";
+
+/// What `endpoints.json` says: where everything is.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoints {
+    /// The process that runs it all.
+    pub pid: u32,
+    pub hub: Hub,
+    pub members: Vec<Member>,
+    /// The network namespace of the host that belongs to no cluster; absent without networks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<Outside>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Hub {
+    pub server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Outside {
+    pub address: String,
+    /// A file that stands for the network namespace, as long as the playground runs.
+    pub namespace: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Member {
+    pub name: String,
+    pub server: String,
+    pub pod_cidr: String,
+    pub node_cidr: String,
+    pub service_cidr: String,
+    pub load_balancer_cidr: String,
+    /// Where the cluster's pods ask for names; absent while there is no server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub nodes: Vec<Node>,
+    pub parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    pub name: String,
+    pub address: String,
+    pub pod_cidr: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub parts: Vec<Part>,
+}
+
+/// Something that runs, and where `/metrics`, `/livez` and `/readyz` are answered.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Part {
+    pub name: String,
+    pub admin: String,
+}
+
+/// Where a playground leaves what others need.
+#[derive(Clone, Debug)]
+pub struct Directory(PathBuf);
+
+impl Directory {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.0.join(KUBECONFIG)
+    }
+
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.0.join(SCRATCH)
+    }
+
+    pub(crate) fn make(&self) -> Result<(), Error> {
+        fs::create_dir_all(self.scratch()).doing(format!("cannot make {}", self.0.display()))
+    }
+
+    /// Where everything is, as the playground that runs here told it.
+    pub fn endpoints(&self) -> Result<Endpoints, Error> {
+        let path = self.0.join(ENDPOINTS);
+        let cannot = format!("no playground runs in {}", self.0.display());
+        let text = fs::read(&path).doing(&cannot)?;
+        serde_json::from_slice(&text).doing(&cannot)
+    }
+
+    pub(crate) fn write(&self, kubeconfig: &str, endpoints: &Endpoints) -> Result<(), Error> {
+        let cannot = format!("cannot write into {}", self.0.display());
+        write_private(&self.kubeconfig(), kubeconfig.as_bytes()).doing(&cannot)?;
+        let text = serde_json::to_vec_pretty(endpoints).doing(&cannot)?;
+        write_private(&self.0.join(ENDPOINTS), &text).doing(&cannot)
+    }
+
+    /// Takes away what is of no use any more once the playground has ended.
+    pub(crate) fn clear(&self) {
+        for name in [KUBECONFIG, ENDPOINTS] {
+            let _ = fs::remove_file(self.0.join(name));
+        }
+        let _ = fs::remove_dir_all(self.scratch());
+    }
+}
+
+/// The kubeconfig holds administrators' tokens: only its owner may read it, from the first byte on.
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    use std::io::Write as _;
+    let next = path.with_extension("next");
+    let _ = fs::remove_file(&next);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
+    file.write_all(content)?;
+    fs::rename(&next, path)
+}

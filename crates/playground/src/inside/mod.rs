@@ -1,0 +1,132 @@
+//! The process of a container, from the inside.
+//!
+//! It is this very program, called again: the first process of its process namespace. It hides the computer's `/proc`, name
+//! and `resolv.conf` behind the pod's, and then is one of the built-in servers, or runs a command and looks after its
+//! orphans.
+
+mod command;
+mod echo;
+mod netexec;
+mod server;
+mod socat;
+
+use std::io::{self, BufRead as _};
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::UnshareFlags;
+
+use crate::kubelet::{Launch, Program};
+use crate::unshare::unshare;
+
+/// How the program is called to be a container.
+pub const SUBCOMMAND: &str = "inside-container";
+
+/// Becomes the container that standard input tells about. Must be called before any other thread exists.
+pub fn become_container() -> ExitCode {
+    match prepare() {
+        Ok(launch) => run(launch),
+        Err(error) => complain(&format!("the container cannot be prepared: {error}")),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "this is the container's log")]
+fn complain(what: &str) -> ExitCode {
+    eprintln!("{what}");
+    ExitCode::from(128)
+}
+
+fn prepare() -> io::Result<Launch> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    // A parent that went before the kernel knew what to do then has closed its end.
+    let stdin = io::stdin();
+    let mut lifeline = [PollFd::new(&stdin, PollFlags::empty())];
+    poll(&mut lifeline, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    if line.is_empty() || lifeline[0].revents().contains(PollFlags::HUP) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    let launch: Launch = serde_json::from_str(&line)?;
+    unshare(UnshareFlags::NEWNS | UnshareFlags::NEWUTS)?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    rustix::system::sethostname(launch.identity.pod.as_bytes())?;
+    // Within a user namespace inside a container this may be refused; then `ps` tells too much, and all else works.
+    let _ = mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None);
+    if let Some(file) = &launch.resolv_conf {
+        let target = std::fs::canonicalize("/etc/resolv.conf")?;
+        mount_bind(file, target)?;
+    }
+    Ok(launch)
+}
+
+fn run(launch: Launch) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&format!("there is no runtime: {error}")),
+    };
+    let directory = launch.working_directory;
+    let outcome = runtime.block_on(async {
+        match launch.program {
+            Program::Echo(arguments) => until_told(echo::run(launch.identity, &arguments)).await,
+            Program::Netexec(arguments) => until_told(netexec::run(launch.identity, &arguments)).await,
+            Program::Socat(arguments) => until_told(socat::run(&arguments)).await,
+            Program::Idle => until_told(std::future::pending()).await,
+            Program::Command(words) => command::run(&words, directory.as_deref()).await,
+        }
+    });
+    outcome.unwrap_or_else(|error| complain(&error.to_string()))
+}
+
+/// Runs a built-in server until it fails or is asked to end.
+async fn until_told(server: impl Future<Output = io::Result<()>>) -> io::Result<ExitCode> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        outcome = server => outcome.map(|()| ExitCode::SUCCESS),
+        _ = terminate.recv() => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The value of `--NAME VALUE` or `--NAME=VALUE`, the last one given.
+fn option<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
+    let flag = format!("--{name}");
+    let pairs = arguments.iter().zip(arguments.iter().skip(1).map(Some).chain([None]));
+    let values = pairs.filter_map(|(word, next)| match word.strip_prefix(&flag)? {
+        "" => next.map(String::as_str),
+        rest => rest.strip_prefix('='),
+    });
+    values.last()
+}
+
+/// The port that an option gives, or the usual one.
+fn port(arguments: &[String], name: &str, usual: u16) -> io::Result<u16> {
+    let Some(text) = option(arguments, name) else { return Ok(usual) };
+    text.parse().map_err(|_| io::Error::other(format!("--{name}: {text:?} is no port")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_found_in_both_spellings_and_the_last_counts() {
+        let cases = [
+            ("--http 80", Some("80")),
+            ("--http=80", Some("80")),
+            ("--http=80 --http 81", Some("81")),
+            ("--http", None),
+            ("--https=1", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(option(&words, "http"), expected, "{text}");
+        }
+        assert_eq!(port(&[], "http", 8080).unwrap(), 8080);
+        assert!(port(&["--http=many".to_owned()], "http", 8080).is_err());
+    }
+}

@@ -1,0 +1,172 @@
+//! The process of a container, from the outside.
+//!
+//! It is started by a thread of its own that stands in the pod's network namespace and has left the process namespace, so
+//! the child is the first process of a new one: when it goes, all its descendants go. The thread stays until then, because
+//! the child asks the kernel to be killed when the thread that made it ends, and so dies with the playground.
+
+use std::io::{self, PipeReader, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+
+use jiff::Timestamp;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::sync::{oneshot, watch};
+
+use super::launch::Launch;
+use super::log::Log;
+use crate::inside::SUBCOMMAND;
+use crate::namespace::Namespace;
+use crate::unshare::unshare;
+
+/// A container that was started; dropped, it is killed.
+pub(crate) struct Container {
+    process: Arc<OwnedFd>,
+    ended: watch::Receiver<Option<Ended>>,
+    launch: Launch,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) at: Timestamp,
+}
+
+impl Ended {
+    fn now(status: ExitStatus) -> Self {
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Self { code, at: Timestamp::now() }
+    }
+}
+
+impl Container {
+    /// Starts a container in a network. What it says goes into `log`; the caller's runtime reads it.
+    pub(crate) async fn start(launch: Launch, network: &Namespace, log: Arc<Log>) -> io::Result<Self> {
+        let (started, begun) = oneshot::channel();
+        let (tell, ended) = watch::channel(None);
+        let (network, spec) = (network.clone(), launch.clone());
+        let body = move || match spawn(&network, &spec) {
+            Ok((mut child, process, output)) => {
+                // The first process holds this end to notice when its parent goes: keep it.
+                let lifeline = child.stdin.take();
+                let _ = started.send(Ok((process, output)));
+                let status = child.wait().unwrap_or_else(|_| ExitStatus::from_raw(255 << 8));
+                drop(lifeline);
+                tell.send_replace(Some(Ended::now(status)));
+            }
+            Err(error) => drop(started.send(Err(error))),
+        };
+        thread::Builder::new().name("container".to_owned()).spawn(body)?;
+        let (process, output) = begun.await.map_err(io::Error::other)??;
+        let output = pipe::Receiver::from_owned_fd(output.into())?;
+        tokio::spawn(read_output(output, log));
+        Ok(Self { process: Arc::new(process), ended, launch })
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&self) -> Ended {
+        let mut ended = self.ended.clone();
+        let found = ended.wait_for(Option::is_some).await.ok().and_then(|found| *found);
+        found.unwrap_or(Ended { code: 255, at: Timestamp::now() })
+    }
+
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) {
+        let _ = pidfd_send_signal(&self.process, Signal::TERM);
+    }
+
+    pub(crate) fn kill(&self) {
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+    }
+
+    /// What runs a further command in the container.
+    pub(crate) fn door(&self) -> Door {
+        Door { process: self.process.clone(), launch: self.launch.clone() }
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The way into a container that runs.
+#[derive(Clone)]
+pub(crate) struct Door {
+    process: Arc<OwnedFd>,
+    launch: Launch,
+}
+
+impl Door {
+    /// Runs a command inside, with the streams that `prepare` gives it, and waits for its end.
+    pub(crate) async fn run(
+        &self,
+        command: Vec<String>,
+        prepare: impl FnOnce(&mut Command) + Send + 'static,
+    ) -> io::Result<Ended> {
+        let (tell, ended) = oneshot::channel();
+        let door = self.clone();
+        let body = move || {
+            let _ = tell.send(door.run_here(&command, prepare));
+        };
+        thread::Builder::new().name("exec".to_owned()).spawn(body)?;
+        ended.await.map_err(io::Error::other)?
+    }
+
+    fn run_here(&self, command: &[String], prepare: impl FnOnce(&mut Command)) -> io::Result<Ended> {
+        let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        // A thread that shares its working directory with others cannot change its view of the file system.
+        unshare(UnshareFlags::FS)?;
+        let spaces = ThreadNameSpaceType::NETWORK
+            | ThreadNameSpaceType::PROCESS_ID
+            | ThreadNameSpaceType::MOUNT
+            | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME;
+        move_into_thread_name_spaces(self.process.as_fd(), spaces)?;
+        let mut run = Command::new(program);
+        run.args(arguments).env_clear().envs(&self.launch.environment);
+        if let Some(directory) = &self.launch.working_directory {
+            run.current_dir(directory);
+        }
+        prepare(&mut run);
+        let mut child = run.spawn()?;
+        // Whoever holds the other ends of the streams waits for these to be closed.
+        drop(run);
+        child.wait().map(Ended::now)
+    }
+}
+
+fn spawn(network: &Namespace, launch: &Launch) -> io::Result<(Child, OwnedFd, PipeReader)> {
+    network.enter()?;
+    unshare(UnshareFlags::NEWPID)?;
+    let (output, end) = io::pipe()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("tombolo").arg(SUBCOMMAND).env_clear().envs(&launch.environment);
+    command.stdin(Stdio::piped()).stdout(end.try_clone()?).stderr(end);
+    let mut child = command.spawn()?;
+    let process = open(&child)?;
+    let mut told = serde_json::to_vec(launch)?;
+    told.push(b'\n');
+    child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write_all(&told)?;
+    Ok((child, process, output))
+}
+
+/// A handle that never means another process.
+fn open(child: &Child) -> io::Result<OwnedFd> {
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+    Ok(pidfd_open(id, PidfdFlags::empty())?)
+}
+
+async fn read_output(mut output: pipe::Receiver, log: Arc<Log>) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = output.read(&mut buffer).await {
+        log.write(&buffer[..count], Timestamp::now());
+    }
+    log.close(Timestamp::now());
+}

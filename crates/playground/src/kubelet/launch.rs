@@ -1,0 +1,213 @@
+//! What it takes to run a container: program, environment, identity. Pure but for being sent to the process.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::{Container, EnvVar, Pod};
+use kube::ResourceExt as _;
+use serde::{Deserialize, Serialize};
+
+use super::image::{self, Program};
+
+/// Who a pod is; the built-in servers tell it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) cluster: String,
+    pub(crate) node: String,
+    pub(crate) pod: String,
+    pub(crate) address: String,
+}
+
+/// What the process of a container is told before it becomes the container.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) struct Launch {
+    pub(crate) program: Program,
+    pub(crate) identity: Identity,
+    /// Shown to the container in place of this computer's.
+    pub(crate) resolv_conf: Option<PathBuf>,
+    pub(crate) working_directory: Option<PathBuf>,
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+/// Where a pod is.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) cluster: String,
+    pub(crate) node: String,
+    pub(crate) host: Ipv4Addr,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) resolv_conf: Option<PathBuf>,
+    /// What every container of the cluster finds in its environment.
+    pub(crate) api: Option<(String, u16)>,
+}
+
+impl Launch {
+    /// What a container of a pod runs, or why it cannot.
+    pub(crate) fn new(pod: &Pod, container: &Container, place: &Place) -> Result<Self, String> {
+        let environment = environment(pod, container, place)?;
+        let words = |given: &Option<Vec<String>>| -> Vec<String> {
+            given.iter().flatten().map(|word| expand(word, &environment)).collect()
+        };
+        let image = container.image.as_deref().unwrap_or_default();
+        let program = image::program(image, &words(&container.command), &words(&container.args))?;
+        Ok(Self {
+            program,
+            identity: Identity {
+                cluster: place.cluster.clone(),
+                node: place.node.clone(),
+                pod: pod.name_any(),
+                address: place.address.to_string(),
+            },
+            resolv_conf: place.resolv_conf.clone(),
+            working_directory: container.working_dir.clone().map(PathBuf::from),
+            environment,
+        })
+    }
+}
+
+fn environment(pod: &Pod, container: &Container, place: &Place) -> Result<BTreeMap<String, String>, String> {
+    let mut all = BTreeMap::from([("HOSTNAME".to_owned(), pod.name_any())]);
+    if let Some(path) = std::env::var_os("PATH") {
+        all.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
+    }
+    if let Some((host, port)) = &place.api {
+        all.insert("KUBERNETES_SERVICE_HOST".to_owned(), host.clone());
+        all.insert("KUBERNETES_SERVICE_PORT".to_owned(), port.to_string());
+    }
+    for variable in container.env.iter().flatten() {
+        let value = value_of(pod, variable, place, &all)?;
+        all.insert(variable.name.clone(), value);
+    }
+    Ok(all)
+}
+
+fn value_of(
+    pod: &Pod,
+    variable: &EnvVar,
+    place: &Place,
+    known: &BTreeMap<String, String>,
+) -> Result<String, String> {
+    let Some(from) = &variable.value_from else {
+        return Ok(expand(variable.value.as_deref().unwrap_or_default(), known));
+    };
+    let path = from.field_ref.as_ref().map(|field| field.field_path.as_str());
+    let path =
+        path.ok_or_else(|| format!("the source of variable {} is not supported here", variable.name))?;
+    field(pod, path, place).ok_or_else(|| format!("variable {}: there is no field {path}", variable.name))
+}
+
+/// The downward API.
+fn field(pod: &Pod, path: &str, place: &Place) -> Option<String> {
+    let spec = pod.spec.as_ref();
+    Some(match path {
+        "metadata.name" => pod.name_any(),
+        "metadata.namespace" => pod.namespace().unwrap_or_default(),
+        "metadata.uid" => pod.uid().unwrap_or_default(),
+        "spec.nodeName" => place.node.clone(),
+        "spec.serviceAccountName" => {
+            spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
+        }
+        "status.podIP" | "status.podIPs" => place.address.to_string(),
+        "status.hostIP" | "status.hostIPs" => place.host.to_string(),
+        other => {
+            let (map, key) = other.strip_suffix("']")?.split_once("['")?;
+            let map = match map {
+                "metadata.labels" => pod.labels(),
+                "metadata.annotations" => pod.annotations(),
+                _ => return None,
+            };
+            map.get(key).cloned().unwrap_or_default()
+        }
+    })
+}
+
+/// Replaces `$(NAME)` by what is known; `$$` is a dollar, and what is not known stays as it is.
+fn expand(text: &str, known: &BTreeMap<String, String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        out.push_str(&rest[..dollar]);
+        rest = &rest[dollar + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+            continue;
+        }
+        let reference = rest.strip_prefix('(').and_then(|inner| inner.split_once(')'));
+        match reference.and_then(|(name, after)| known.get(name).map(|value| (value, after))) {
+            Some((value, after)) => {
+                out.push_str(value);
+                rest = after;
+            }
+            None => out.push('$'),
+        }
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn place() -> Place {
+        Place {
+            cluster: "member1".into(),
+            node: "node2".into(),
+            host: [172, 20, 1, 12].into(),
+            address: [10, 1, 2, 3].into(),
+            resolv_conf: None,
+            api: None,
+        }
+    }
+
+    #[test]
+    fn references_are_expanded_and_what_is_not_known_stays() {
+        let known = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        let cases = [
+            ("$(A)", "1"),
+            ("x$(A)y$(A)", "x1y1"),
+            ("$$(A)", "$(A)"),
+            ("$(B)", "$(B)"),
+            ("$(A", "$(A"),
+            ("$", "$"),
+            ("$$", "$"),
+            ("", ""),
+            ("$()", "$()"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(expand(text, &known), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_container_knows_its_pod_through_its_environment() {
+        let pod: Pod = from_value(json!({
+            "metadata": {"name": "p", "namespace": "demo", "uid": "u", "labels": {"app": "echo"}},
+            "spec": {"containers": [{"name": "c", "image": "alpine/socat", "args": ["SYSTEM:echo $(IP)"], "env": [
+                {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIPs"}}},
+                {"name": "APP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
+                {"name": "BOTH", "value": "$(APP) at $(IP)"}]}]},
+        }))
+        .unwrap();
+        let container = &pod.spec.as_ref().unwrap().containers[0];
+        let launch = Launch::new(&pod, container, &place()).unwrap();
+        assert_eq!(launch.program, Program::Socat(vec!["SYSTEM:echo 10.1.2.3".into()]));
+        assert_eq!(launch.environment["BOTH"], "echo at 10.1.2.3");
+        assert_eq!(launch.environment["HOSTNAME"], "p");
+    }
+
+    #[test]
+    fn a_source_that_is_not_there_is_said() {
+        let pod: Pod = from_value(json!({
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "c", "image": "tombolo/echo", "env": [
+                {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}]},
+        }))
+        .unwrap();
+        let container = &pod.spec.as_ref().unwrap().containers[0];
+        assert!(Launch::new(&pod, container, &place()).unwrap_err().contains("variable S"));
+    }
+}

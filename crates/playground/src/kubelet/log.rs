@@ -1,0 +1,137 @@
+//! What a container said: the last of it, in memory.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+/// Older lines go when there is more.
+const MOST_BYTES: usize = 256 * 1024;
+/// A longer line is cut in pieces.
+const LONGEST_LINE: usize = 16 * 1024;
+
+/// A line, without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) time: Timestamp,
+    pub(crate) text: Vec<u8>,
+}
+
+/// The lines of one container, of all its lives.
+#[derive(Debug)]
+pub(crate) struct Log {
+    lines: Mutex<Lines>,
+    /// How many lines there ever were.
+    count: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    kept: VecDeque<Line>,
+    bytes: usize,
+    dropped: u64,
+    /// The beginning of a line that has not ended.
+    partial: Vec<u8>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { lines: Mutex::default(), count: watch::Sender::new(0) }
+    }
+}
+
+impl Log {
+    /// Takes what came out of the container.
+    pub(crate) fn write(&self, bytes: &[u8], time: Timestamp) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        for byte in bytes {
+            if *byte == b'\n' || lines.partial.len() >= LONGEST_LINE {
+                lines.end_line(time);
+            }
+            if *byte != b'\n' {
+                lines.partial.push(*byte);
+            }
+        }
+        self.tell(lines.dropped + lines.kept.len() as u64);
+    }
+
+    /// Ends a line that nobody will end any more.
+    pub(crate) fn close(&self, time: Timestamp) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if !lines.partial.is_empty() {
+            lines.end_line(time);
+        }
+        self.tell(lines.dropped + lines.kept.len() as u64);
+    }
+
+    fn tell(&self, count: u64) {
+        self.count.send_if_modified(|known| std::mem::replace(known, count) != count);
+    }
+
+    /// The lines from number `from` on, as far as they are kept, and the number of the next.
+    pub(crate) fn since(&self, from: u64) -> (Vec<Line>, u64) {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let skip = from.saturating_sub(lines.dropped);
+        let found = lines.kept.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)).cloned().collect();
+        (found, lines.dropped + lines.kept.len() as u64)
+    }
+
+    /// Changes when there are more lines.
+    pub(crate) fn follow(&self) -> watch::Receiver<u64> {
+        self.count.subscribe()
+    }
+}
+
+impl Lines {
+    fn end_line(&mut self, time: Timestamp) {
+        let text = std::mem::take(&mut self.partial);
+        self.bytes += text.len();
+        self.kept.push_back(Line { time, text });
+        while self.bytes > MOST_BYTES {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.bytes -= oldest.text.len();
+            self.dropped += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(log: &Log, from: u64) -> Vec<String> {
+        let lines = log.since(from).0.into_iter();
+        lines.map(|line| String::from_utf8(line.text).unwrap()).collect()
+    }
+
+    #[test]
+    fn lines_are_put_together_and_numbered() {
+        let log = Log::default();
+        for part in ["on", "e\ntwo\n", "thr"] {
+            log.write(part.as_bytes(), Timestamp::UNIX_EPOCH);
+        }
+        assert_eq!(texts(&log, 0), ["one", "two"]);
+        assert_eq!((texts(&log, 1), log.since(0).1), (vec!["two".to_owned()], 2));
+        log.close(Timestamp::UNIX_EPOCH);
+        assert_eq!(texts(&log, 2), ["thr"]);
+        assert_eq!(*log.follow().borrow(), 3);
+    }
+
+    #[test]
+    fn old_lines_go_and_long_ones_are_cut() {
+        let log = Log::default();
+        let line = [b'x'; 1000];
+        for _ in 0..1000 {
+            log.write(&line, Timestamp::UNIX_EPOCH);
+            log.write(b"\n", Timestamp::UNIX_EPOCH);
+        }
+        let (kept, next) = log.since(0);
+        assert_eq!(next, 1000);
+        assert!(kept.len() < 300 && !kept.is_empty());
+        assert_eq!(log.since(999).0.len(), 1);
+        let log = Log::default();
+        log.write(&vec![b'y'; 2 * LONGEST_LINE + 1], Timestamp::UNIX_EPOCH);
+        assert_eq!(log.since(0).0.len(), 2);
+    }
+}

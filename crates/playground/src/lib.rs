@@ -1,0 +1,258 @@
+//! A whole supercluster on one computer, in one process.
+//!
+//! Each cluster has an embedded API server and the real parts of Tombolo; nodes and pods are network namespaces that are
+//! joined by a fabric ([`plan`] says who has which address). Every namespace has a thread with a runtime (`station`), so
+//! that what runs there has its sockets there and a link that is cut really cuts it. Namespaces have no names and processes
+//! die with their parent: whatever ends the playground, nothing is left behind.
+
+mod control;
+mod control_plane;
+mod directory;
+mod error;
+mod fabric;
+mod fault;
+mod inside;
+mod joining;
+mod kubelet;
+mod lifecycle;
+mod member;
+mod namespace;
+mod node;
+mod outside;
+mod part;
+pub mod plan;
+mod privilege;
+mod station;
+mod unshare;
+mod wiring;
+
+pub use self::control::{Fault, Request, ask};
+pub use self::directory::{Directory, Endpoints};
+pub use self::error::Error;
+pub use self::inside::{SUBCOMMAND, become_container};
+pub use self::outside::enter_outside;
+pub use self::privilege::{Network, acquire};
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+use tombolo_apiserver::{Context, Options, kubeconfig};
+use tombolo_model::ClusterId;
+
+use self::control::Control;
+use self::control_plane::ControlPlane;
+use self::error::Doing as _;
+use self::fabric::Fabric;
+use self::member::Member;
+use self::node::Node;
+use self::part::Part;
+use self::plan::{MemberPlan, NodePlan, Plan};
+use self::station::Station;
+
+/// Everything should be ready long before.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(10);
+
+/// What a playground is told.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub clusters: u8,
+    /// Of each cluster.
+    pub nodes: u8,
+    pub directory: Directory,
+    pub network: Network,
+}
+
+/// A playground that runs.
+pub struct Playground {
+    directory: Directory,
+    control: Control,
+    fabric: Option<Fabric>,
+    hub: ControlPlane,
+    members: Vec<Member>,
+    nodes: Vec<Node>,
+}
+
+impl Playground {
+    /// Starts everything and returns when it is ready. `tell` hears how it goes.
+    pub async fn start(config: Config, tell: impl Fn(&str)) -> Result<Self, Error> {
+        let plan = Plan::new(config.clusters, config.nodes);
+        config.directory.make()?;
+        let control = Control::open(&config.directory)?;
+        let fabric = match config.network {
+            Network::Namespaces => {
+                tell("laying the network");
+                Some(Fabric::build(&plan).await.doing("the network cannot be made")?)
+            }
+            Network::Pretended(_) => None,
+        };
+        tell("starting the API servers");
+        let hub = start_hub(&plan, fabric.as_ref()).await?;
+        let members =
+            try_join_all(plan.members.iter().map(|member| start_member(member, &hub, fabric.as_ref())));
+        let members = members.await?;
+        tell("starting the nodes");
+        let nodes = start_nodes(&config.directory, &members, fabric.as_ref()).await?;
+        let playground = Self { directory: config.directory, control, fabric, hub, members, nodes };
+        tell("waiting for the agents");
+        playground.ready().await?;
+        playground.tell_where()?;
+        Ok(playground)
+    }
+
+    /// How to reach the hub, then each member.
+    pub fn contexts(&self) -> Vec<Context> {
+        let members = self.members.iter().map(|member| member.plane.outer.clone());
+        std::iter::once(self.hub.outer.clone()).chain(members).collect()
+    }
+
+    /// Goes on until `stop` resolves or somebody asks for the end, then ends everything.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        // Whoever asked for the end waits for it: the connection closes with the process.
+        let mut waiting = None;
+        while waiting.is_none() {
+            let (request, asker) = tokio::select! {
+                () = &mut stop => break,
+                asked = self.control.next() => asked,
+            };
+            match request {
+                Request::Stop => waiting = Some(asker.answer(Ok("stopped".to_owned())).await),
+                Request::Fault(fault) => drop(asker.answer(self.inflict(&fault).await).await),
+            }
+        }
+        self.end().await;
+        std::mem::forget(waiting);
+    }
+
+    async fn end(mut self) {
+        for node in &mut self.nodes {
+            node.kill().await;
+        }
+        // Who asks goes before who answers.
+        for member in &mut self.members {
+            member.parts.clear();
+        }
+        for member in &mut self.members {
+            member.plane.stop().await;
+        }
+        self.hub.stop().await;
+        self.directory.clear();
+    }
+
+    async fn ready(&self) -> Result<(), Error> {
+        let deadline = Instant::now() + PATIENCE;
+        let members = self.members.iter().flat_map(|member| &member.parts);
+        for part in members.chain(self.nodes.iter().filter_map(|node| node.proxy.as_ref())) {
+            while let Some(what) = part.readiness.pending().first() {
+                if Instant::now() > deadline {
+                    return Err(Error::new(format!("{}: {what} does not come", part.name)));
+                }
+                tokio::time::sleep(POLL).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_where(&self) -> Result<(), Error> {
+        self.directory.write(&kubeconfig(&self.contexts()), &self.endpoints())
+    }
+
+    fn endpoints(&self) -> Endpoints {
+        let fabric = self.fabric.as_ref();
+        Endpoints {
+            pid: std::process::id(),
+            hub: directory::Hub {
+                server: self.hub.outer.server.clone(),
+                namespace: fabric.map(|fabric| fabric.hub.namespace().path()),
+            },
+            outside: fabric.map(|fabric| directory::Outside {
+                address: Plan::outside().to_string(),
+                namespace: fabric.outside.namespace().path(),
+            }),
+            members: self.members.iter().map(|member| describe(member, &self.nodes, fabric)).collect(),
+        }
+    }
+}
+
+async fn start_hub(plan: &Plan, fabric: Option<&Fabric>) -> Result<ControlPlane, Error> {
+    let cannot = "the hub cannot be started";
+    let namespace = fabric.map(|fabric| fabric.hub.namespace());
+    let station = Station::start("hub", namespace).await.doing(cannot)?;
+    let hub = ControlPlane::start(Options::named("hub"), station, fabric.map(|_| Plan::hub_api()), 0).await?;
+    let client = hub.cluster.client();
+    joining::define_kinds(&client).await.doing(cannot)?;
+    for member in &plan.members {
+        let id: ClusterId = member.name().parse().doing(cannot)?;
+        joining::admit(&client, &id).await.doing(cannot)?;
+    }
+    Ok(hub)
+}
+
+async fn start_member(
+    plan: &MemberPlan,
+    hub: &ControlPlane,
+    fabric: Option<&Fabric>,
+) -> Result<Member, Error> {
+    let network = fabric.and_then(|fabric| fabric.members.get(&plan.number));
+    let namespace = network.map(|network| network.router.namespace());
+    let station = Station::start(&plan.name(), namespace).await;
+    let station = station.doing(format!("{} cannot be started", plan.name()))?;
+    Member::start(plan, station, &hub.inner, network.is_some()).await
+}
+
+async fn start_nodes(
+    directory: &Directory,
+    members: &[Member],
+    fabric: Option<&Fabric>,
+) -> Result<Vec<Node>, Error> {
+    let Some(fabric) = fabric else { return Ok(Vec::new()) };
+    let starting = members.iter().flat_map(|member| {
+        let network = fabric.members.get(&member.plan.number);
+        let nodes = network.into_iter().flat_map(|network| &network.nodes);
+        nodes.map(|(number, wiring)| {
+            let config = kubelet::Config {
+                cluster: member.plan.name(),
+                plan: NodePlan { cluster: member.plan.number, number: *number },
+                wiring: wiring.clone(),
+                api: member.plan.api(),
+                dns: Some(member.plan.dns()),
+                scratch: directory.scratch(),
+                hosts: member.hosts.clone(),
+            };
+            Node::start(member.plane.inner.clone(), config)
+        })
+    });
+    try_join_all(starting).await
+}
+
+fn describe(member: &Member, nodes: &[Node], fabric: Option<&Fabric>) -> directory::Member {
+    let plan = &member.plan;
+    let network = fabric.and_then(|fabric| fabric.members.get(&plan.number));
+    let node = |node: &plan::NodePlan| directory::Node {
+        name: node.name(),
+        address: node.address().to_string(),
+        pod_cidr: node.pods().to_string(),
+        namespace: network
+            .and_then(|found| found.nodes.get(&node.number))
+            .map(|found| found.namespace().path()),
+        parts: nodes
+            .iter()
+            .filter(|one| one.plan == *node)
+            .filter_map(|one| one.proxy.as_ref())
+            .map(Part::told)
+            .collect(),
+    };
+    directory::Member {
+        name: plan.name(),
+        server: member.plane.outer.server.clone(),
+        pod_cidr: plan.pods().to_string(),
+        node_cidr: plan.node_network().to_string(),
+        service_cidr: Plan::services().to_string(),
+        load_balancer_cidr: plan.load_balancers().to_string(),
+        dns: network.map(|_| plan.dns().to_string()),
+        namespace: network.map(|network| network.router.namespace().path()),
+        nodes: plan.nodes.iter().map(node).collect(),
+        parts: member.parts.iter().map(Part::told).collect(),
+    }
+}

@@ -1,0 +1,80 @@
+//! A node that runs: a kubelet and a proxy in its own network namespace.
+
+use prometheus_client::registry::Registry;
+use tokio::sync::oneshot;
+use tombolo_apiserver::Context;
+use tombolo_proxy::Proxy;
+use tombolo_runtime::Readiness;
+
+use crate::control_plane::connect;
+use crate::error::{Doing as _, Error};
+use crate::kubelet;
+use crate::part::Part;
+use crate::plan::NodePlan;
+use crate::station::{Station, Task};
+
+/// A node, up or down.
+pub(crate) struct Node {
+    pub(crate) plan: NodePlan,
+    station: Station,
+    context: Context,
+    kubelet: kubelet::Config,
+    /// The service proxy, while the node is up.
+    pub(crate) proxy: Option<Part>,
+    running: Vec<Task>,
+}
+
+impl Node {
+    /// Starts it and waits until its cluster knows it.
+    pub(crate) async fn start(context: Context, kubelet: kubelet::Config) -> Result<Self, Error> {
+        let name = format!("{}/{}", kubelet.cluster, kubelet.plan.name());
+        let station = Station::start(&name, Some(kubelet.wiring.namespace())).await;
+        let station = station.doing(format!("{name} cannot be started"))?;
+        let mut node =
+            Self { plan: kubelet.plan, station, context, kubelet, proxy: None, running: Vec::new() };
+        node.revive().await?;
+        Ok(node)
+    }
+
+    pub(crate) async fn revive(&mut self) -> Result<(), Error> {
+        if !self.running.is_empty() {
+            return Ok(());
+        }
+        let cannot = format!("{} cannot be started", self.plan.name());
+        let context = self.context.clone();
+        let client = self.station.run(async move { connect(&context).await }).await.doing(&cannot)??;
+        self.proxy = Some(self.start_proxy(client.clone()).await?);
+        let (registered, known) = oneshot::channel();
+        let tell = move || {
+            let _ = registered.send(());
+        };
+        self.running.push(self.station.spawn(kubelet::run(client, self.kubelet.clone(), tell)));
+        known.await.doing(&cannot)
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("{}/{}", self.kubelet.cluster, self.plan.name())
+    }
+
+    /// The proxy runs in the node's namespace already, and has its rules there.
+    async fn start_proxy(&self, client: kube::Client) -> Result<Part, Error> {
+        let (metrics, readiness) = (tombolo_proxy::Metrics::default(), Readiness::default());
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut config = tombolo_proxy::Config::new(self.plan.name());
+        config.cluster = self.kubelet.cluster.parse().ok();
+        config.region = Some(self.plan.region());
+        config.pod_cidrs = vec![self.plan.pods().into()];
+        let proxy = Proxy::new(config, client).with_metrics(&metrics).with_readiness(&readiness);
+        let work = self.station.spawn(proxy.run(std::future::pending()));
+        Part::start(format!("{} proxy", self.name()), registry, readiness, work).await
+    }
+
+    /// Ends everything on it at once, processes of pods included.
+    pub(crate) async fn kill(&mut self) {
+        self.proxy = None;
+        for task in self.running.drain(..) {
+            task.kill().await;
+        }
+    }
+}
