@@ -105,7 +105,7 @@ fn replay() {
 #[ignore = "runs SEEDS seeds from FROM on all processors: cargo xtask simulate"]
 fn many() {
     let (from, count) = (number("FROM").unwrap_or(0), number("SEEDS").expect("SEEDS is set"));
-    let (next, failed) = (AtomicU64::new(from), Mutex::new(Vec::new()));
+    let (next, done, failed) = (AtomicU64::new(from), AtomicU64::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
@@ -116,6 +116,10 @@ fn many() {
                     }
                     if catch_unwind(AssertUnwindSafe(|| simulate(seed, clusters()))).is_err() {
                         failed.lock().unwrap().push(seed);
+                    }
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    if done.is_multiple_of(100) {
+                        println!("{done} of {count} seeds");
                     }
                 }
             });
