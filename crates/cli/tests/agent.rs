@@ -391,8 +391,11 @@ fn a_hub_shares_a_service_between_a_member_with_an_agent_and_one_without() {
         .at("hub")
         .run("get clusters -o name")
         .prints("cluster.cluster.karmada.io/member2\ncluster.cluster.karmada.io/member3");
-    assert!(hub.get("/metrics").contains("mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}"));
-    assert!(agent.get("/metrics").contains("mcs_sync_eps_duration_seconds_count{way=\"collected\"}"));
+    // What was written is seen before the writer has noted how long it took.
+    for (part, way) in [(&hub, "dispatched"), (&agent, "collected")] {
+        let count = format!("mcs_sync_eps_duration_seconds_count{{way=\"{way}\"}}");
+        eventually("measured", || part.get("/metrics").contains(&count));
+    }
     fleet.at("hub").run("delete multiclusterservice foo --timeout=60s").succeeds();
     eventually("taken back", || {
         fleet.at("west").run("get services foo --ignore-not-found").succeeds().is_empty()
