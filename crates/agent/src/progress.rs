@@ -127,6 +127,12 @@ impl Progress {
         })
     }
 
+    /// The newest resource version of the hub that was seen.
+    pub(crate) fn seen(&self) -> u64 {
+        let state = self.state();
+        state.offers.seen.max(state.slices.seen)
+    }
+
     /// How far the watermarks of offers and slices are behind what was seen, in resource versions.
     pub(crate) fn lag(&self) -> (u64, u64) {
         let state = self.state();

@@ -101,6 +101,11 @@ impl Faults {
         self.0.outage.send_replace(outage);
     }
 
+    /// Whether the cluster is out of reach.
+    pub fn is_out(&self) -> bool {
+        *self.0.outage.borrow() != Outage::None
+    }
+
     /// Nothing goes wrong any more.
     pub fn heal(&self) {
         self.plan(FaultPlan::default());
