@@ -7,5 +7,7 @@ mod clusters;
 mod fleet;
 mod health;
 mod local_first;
+mod scale;
+mod simulation;
 mod stories;
 mod truth;
