@@ -19,9 +19,9 @@ use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 
 use crate::key::Key;
+use crate::signal::Signal;
 
 /// What happened to one object.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ type Grouping<K> = fn(&K) -> Vec<Key>;
 pub struct Cache<K> {
     objects: Mutex<Objects<K>>,
     listeners: Mutex<Vec<Listener<K>>>,
-    synced: watch::Sender<bool>,
+    synced: Signal<bool>,
 }
 
 struct Objects<K> {
@@ -92,7 +92,7 @@ impl<K: ResourceExt> Cache<K> {
     /// One that also knows which objects belong together; see [`Cache::group`].
     pub fn grouped(grouping: fn(&K) -> Vec<Key>) -> Arc<Self> {
         let objects = Objects { all: BTreeMap::new(), groups: BTreeMap::new(), grouping };
-        let synced = watch::Sender::new(false);
+        let synced = Signal::new(false);
         Arc::new(Self { objects: Mutex::new(objects), listeners: Mutex::default(), synced })
     }
 
@@ -117,7 +117,7 @@ impl<K: ResourceExt> Cache<K> {
     /// Waits until everything has been listed once.
     pub async fn synced(&self) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+        self.synced.wait_for(|synced| synced).await;
     }
 
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
@@ -180,7 +180,7 @@ impl<K: ResourceExt> Cache<K> {
                 self.tell(Change::Put { old: old.as_deref(), new });
             }
         }
-        self.synced.send_replace(true);
+        self.synced.set(true);
     }
 }
 
