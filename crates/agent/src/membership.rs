@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use tombolo_api::tombolo::{Membership, MembershipSpec, MembershipStatus};
+use tombolo_api::tombolo::{HEARTBEAT, Membership, MembershipSpec, MembershipStatus, STATEMENT};
 use tombolo_model::names;
 use tombolo_runtime::Key;
 
@@ -18,10 +18,6 @@ use crate::progress::Report;
 use crate::shared::Shared;
 use crate::write::apply_params;
 
-/// The name of a member's heartbeat, in its namespace at the hub.
-pub(crate) const HEARTBEAT: &str = "heartbeat";
-/// The name of a member's statement, beside it.
-pub(crate) const STATEMENT: &str = "member";
 /// How often the watermark may move: one small write per member and second, not one per service.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Every member hears of every report, so their number grows with the square of the members. From fifty on each speaks

@@ -19,6 +19,12 @@ pub use pool::{
 /// Prefix of a member's namespace at the hub (DESIGN 4, The flow).
 pub const HUB_NAMESPACE_PREFIX: &str = "tombolo-";
 
+/// Name of a member's heartbeat, a Lease in its namespace at the hub (DESIGN 4, The flow).
+pub const HEARTBEAT: &str = "heartbeat";
+
+/// Name of a member's [`Membership`], beside it.
+pub const STATEMENT: &str = "member";
+
 /// Value of `endpointslice.kubernetes.io/managed-by` on imported slices (KEP-1645 first edition, EndpointSlice).
 pub const SLICE_MANAGER: &str = "agent.tombolo.dev";
 

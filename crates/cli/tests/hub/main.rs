@@ -6,6 +6,6 @@ mod access;
 mod clusters;
 mod fleet;
 mod health;
-mod simulation;
+mod local_first;
 mod stories;
 mod truth;
