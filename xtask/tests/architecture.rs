@@ -81,7 +81,7 @@ fn the_readme_names_every_crate_and_the_commands_that_exist() {
         assert!(readme.contains(&format!("[`{package}`]")), "README.md does not mention {package}");
     }
     let commands: Vec<&str> = readme.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
-    assert_eq!(commands, ["cargo run --release -- apiserver", "cargo xtask test"]);
+    assert_eq!(commands, ["cargo run --release -- up", "cargo xtask test"]);
 }
 
 #[test]

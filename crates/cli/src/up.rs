@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use clap::Args;
-use tombolo_playground::{Config, Directory, Network, Playground, plan};
+use tombolo_playground::{Config, Directory, Network, Pace, Playground, plan};
 
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// Where to write the kubeconfig and what else others need.
     #[arg(long, default_value = ".tombolo")]
     dir: PathBuf,
+    /// Notice silent clusters after seconds, not half a minute.
+    #[arg(long)]
+    fast: bool,
     /// Only pretend nodes and pods, as happens where networks cannot be made.
     #[arg(long)]
     pretend: bool,
@@ -46,6 +49,10 @@ impl Arguments {
         }
     }
 
+    fn pace(&self) -> Pace {
+        if self.fast { Pace::fast() } else { Pace::default() }
+    }
+
     pub(crate) fn wants_background(&self) -> bool {
         self.detach
     }
@@ -62,6 +69,7 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
         nodes: arguments.nodes,
         directory: directory.clone(),
         network,
+        pace: arguments.pace(),
     };
     let networked = config.network == Network::Namespaces;
     let playground = Playground::start(config, |step| progress(begun, step)).await.map_err(failed)?;
@@ -99,6 +107,7 @@ pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Resul
         .args(verbose.then_some("--verbose"))
         .args(["up", "--detached"])
         .args(arguments.pretend.then_some("--pretend"))
+        .args(arguments.fast.then_some("--fast"))
         .arg("--dir")
         .arg(&arguments.dir);
     command.args(["--clusters", &arguments.clusters.to_string(), "--nodes", &arguments.nodes.to_string()]);

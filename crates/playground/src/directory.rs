@@ -33,6 +33,7 @@ pub struct Hub {
     pub server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    pub parts: Vec<Part>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
