@@ -23,6 +23,7 @@ mod outside;
 mod pace;
 mod part;
 pub mod plan;
+mod pods;
 mod privilege;
 mod station;
 mod unshare;
@@ -31,9 +32,10 @@ mod wiring;
 pub use self::control::{Fault, Request, ask};
 pub use self::directory::{Directory, Endpoints};
 pub use self::error::Error;
-pub use self::inside::{SUBCOMMAND, become_container};
+pub use self::inside::{SUBCOMMAND, become_container, become_tool};
 pub use self::outside::enter_outside;
 pub use self::pace::Pace;
+pub use self::pods::{Pods, Said};
 pub use self::privilege::{Network, acquire};
 
 use std::time::{Duration, Instant};
@@ -107,6 +109,20 @@ impl Playground {
     pub fn contexts(&self) -> Vec<Context> {
         let members = self.members.iter().map(|member| member.plane.outer.clone());
         std::iter::once(self.hub.plane.outer.clone()).chain(members).collect()
+    }
+
+    /// A client of the hub or of a member, as its administrator.
+    pub fn client(&self, name: &str) -> Option<kube::Client> {
+        let found = self.members.iter().find(|member| member.plan.name() == name).map(|member| &member.plane);
+        let plane = if name == "hub" { Some(&self.hub.plane) } else { found };
+        plane.map(|plane| plane.cluster.client())
+    }
+
+    /// The way into all pods.
+    pub fn pods(&self) -> Pods {
+        let place =
+            |member: &Member| (member.plan.name(), (member.plane.cluster.client(), member.hosts.clone()));
+        Pods::new(self.members.iter().map(place))
     }
 
     /// Goes on until `stop` resolves or somebody asks for the end, then ends everything.
@@ -211,6 +227,7 @@ async fn start_nodes(
                 api: member.plan.api(),
                 dns: Some(member.plan.dns()),
                 scratch: directory.scratch(),
+                tools: directory.tools(),
                 hosts: member.hosts.clone(),
             };
             Node::start(member.plane.inner.clone(), config)

@@ -3,6 +3,8 @@
 //! Needs root or user namespaces, and curl. Each test has a playground of its own.
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+mod command_line;
+mod demo;
 mod lifecycle;
 mod native_names;
 mod world;
