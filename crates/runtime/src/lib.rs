@@ -11,6 +11,7 @@ mod key;
 mod leader;
 mod queue;
 mod readiness;
+mod trim;
 mod work;
 mod write;
 
@@ -22,5 +23,6 @@ pub use self::key::Key;
 pub use self::leader::Candidate;
 pub use self::queue::Queue;
 pub use self::readiness::{Readiness, Waiting};
+pub use self::trim::{trim_annotations, trim_metadata};
 pub use self::work::{Controller, Next, is_conflict, is_not_found, is_place_gone, unless_gone, work};
 pub use self::write::{Extent, Kind, delete, find, holds, put};
