@@ -3,7 +3,7 @@
 //! Debug assertions and overflow checks are on. Every reply must be one: parseable, of the right number, within limits. After
 //! every round a good query must be answered, as patiently asked as a resolver does, and the server must not have grown.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,8 @@ const ROUND: usize = 2000;
 /// How often a good query is sent before the server counts as dead, and how long each is waited for: what dig does.
 const TRIES: usize = 3;
 const TRY: Duration = Duration::from_secs(5);
+/// A try counts only if the process did not wait for a processor for half of it, but so many are too many in any case.
+const MOST_TRIES: usize = 300;
 
 struct Fuzz {
     random: fastrand::Rng,
@@ -81,39 +83,66 @@ impl Fuzz {
         }
     }
 
-    fn over_tcp(&mut self) {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    /// Fails if the server ends the connection before it has answered everything, or is silent for long.
+    fn over_tcp(&mut self) -> io::Result<()> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         let mut expected = 0;
         for _ in 0..20 {
             let packet = self.packet();
             let is_query = packet.len() >= 12 && packet[2] & 0x80 == 0;
             expected += usize::from(is_query);
             let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
-            stream.write_all(&[&length[..], &packet].concat()).unwrap();
+            stream.write_all(&[&length[..], &packet].concat())?;
         }
         for _ in 0..expected {
             let mut length = [0; 2];
-            stream.read_exact(&mut length).unwrap();
+            stream.read_exact(&mut length)?;
             let mut reply = vec![0; usize::from(u16::from_be_bytes(length))];
-            stream.read_exact(&mut reply).unwrap();
+            stream.read_exact(&mut reply)?;
             self.check(&reply);
         }
         // And the stream itself broken off.
         let rubbish: Vec<u8> = (0..self.random.usize(0..300)).map(|_| self.random.u8(..)).collect();
         let _ = stream.write_all(&rubbish);
+        Ok(())
     }
 }
 
-/// How many tries a good query takes: a datagram may be lost behind the flood before it. `None` if none is answered.
-fn tries_until_answered(address: SocketAddr) -> Option<usize> {
+/// How a good query was answered.
+#[derive(Debug, Default)]
+struct Tries {
+    /// Without an answer: a datagram may be lost behind the flood before it.
+    lost: usize,
+    /// Without an answer, but nobody here had a processor to answer with: the machine was busy with something else.
+    starved: usize,
+}
+
+/// `None` if the server does not answer.
+fn try_until_answered(address: SocketAddr) -> Option<Tries> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(TRY)).unwrap();
-    let mut reply = [0; 2000];
-    (1..=TRIES).find(|_| {
+    let (mut reply, mut tries) = ([0; 2000], Tries::default());
+    while tries.lost < TRIES && tries.starved < MOST_TRIES {
+        let before = starved();
         socket.send_to(&wire::query("web.shop.svc.clusterset.local", "A"), address).unwrap();
-        socket.recv(&mut reply).is_ok_and(|length| wire::outcome(&reply[..length]).status == "NOERROR")
-    })
+        let received = socket.recv(&mut reply);
+        if received.is_ok_and(|length| wire::outcome(&reply[..length]).status == "NOERROR") {
+            return Some(tries);
+        }
+        if starved() - before > TRY / 2 { tries.starved += 1 } else { tries.lost += 1 }
+    }
+    None
+}
+
+/// How long the threads of this process could have run but had no processor, all together.
+fn starved() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let waited = tasks.filter_map(|task| {
+        let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(waited.sum())
 }
 
 fn resident() -> usize {
@@ -132,8 +161,9 @@ struct Report {
     packets: usize,
     replies: usize,
     rounds: usize,
-    /// Rounds after which the good query had to be sent more than once.
-    repeated: usize,
+    /// Good queries that had to be sent again: lost, or not answered because the machine was busy with something else.
+    lost: usize,
+    starved: usize,
     /// Kilobytes of the process, after the first rounds and at most.
     settled: usize,
     largest: usize,
@@ -155,13 +185,18 @@ fn run(address: SocketAddr, duration: Duration, seed: u64) -> Report {
     let (begin, mut fuzz, mut report) = (Instant::now(), Fuzz::new(address, seed), Report::default());
     while report.rounds == 0 || begin.elapsed() < duration {
         fuzz.over_udp();
-        fuzz.over_tcp();
-        let tries = tries_until_answered(address);
+        let before = starved();
+        if let Err(error) = fuzz.over_tcp() {
+            assert!(starved() - before > TRY / 2, "over TCP: {error}, seed {seed}, {report:?}");
+            report.starved += 1;
+        }
+        let tries = try_until_answered(address);
         let tries = tries.unwrap_or_else(|| panic!("a good query is not answered: seed {seed}, {report:?}"));
         report.rounds += 1;
         report.packets += ROUND + 20;
         report.replies = fuzz.replies;
-        report.repeated += usize::from(tries > 1);
+        report.lost += tries.lost;
+        report.starved += tries.starved;
         report.weigh();
     }
     report
