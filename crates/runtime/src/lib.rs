@@ -12,6 +12,7 @@ mod leader;
 mod queue;
 mod readiness;
 mod signal;
+mod trim;
 mod work;
 mod write;
 
@@ -24,5 +25,6 @@ pub use self::leader::Candidate;
 pub use self::queue::Queue;
 pub use self::readiness::{Readiness, Waiting};
 pub use self::signal::Signal;
+pub use self::trim::{trim_annotations, trim_metadata};
 pub use self::work::{Controller, Next, is_conflict, is_not_found, is_place_gone, unless_gone, work};
 pub use self::write::{Extent, Kind, delete, find, holds, put};
