@@ -3,6 +3,9 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+/// What a command exits with that did what was asked, and found something broken.
+pub(crate) const BROKEN: u8 = 3;
+
 /// Why a command failed, in the words of the person who ran it.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -22,6 +25,11 @@ impl Failure {
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same, with what was going on.
+    pub(crate) fn during(self, what: &str) -> Self {
+        Self { what: format!("{what}: {}", self.what), ..self }
     }
 
     /// Tells the person, with the whole chain of causes when `verbose`.

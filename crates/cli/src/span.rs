@@ -17,6 +17,16 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(bad)
 }
 
+/// A span of seconds as people say it.
+pub(crate) fn tell(seconds: i64) -> String {
+    match seconds {
+        ..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,6 +40,14 @@ mod tests {
         }
         for text in ["", "s", "5d", "-1s", "1.5s", "5 s", "99999999999999999999", "18446744073709551615h"] {
             assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn spans_are_said_in_the_unit_that_fits() {
+        let cases = [(0, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (172_800, "2d")];
+        for (seconds, expected) in cases {
+            assert_eq!(tell(seconds), expected);
         }
     }
 }

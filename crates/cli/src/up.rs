@@ -1,16 +1,17 @@
 //! `tombolo up`: a hub and some clusters with nodes and pods, until Ctrl-C.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use clap::Args;
-use tombolo_playground::{Config, Directory, Network, Playground, plan};
+use tombolo_playground::{Config, Directory, Network, Pace, Playground, plan};
 
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
+use crate::say::say;
 
 /// What a playground that runs in the background says.
 const LOG: &str = "log";
@@ -26,6 +27,9 @@ pub(crate) struct Arguments {
     /// Where to write the kubeconfig and what else others need.
     #[arg(long, default_value = ".tombolo")]
     dir: PathBuf,
+    /// Notice silent clusters after seconds, not half a minute.
+    #[arg(long)]
+    fast: bool,
     /// Only pretend nodes and pods, as happens where networks cannot be made.
     #[arg(long)]
     pretend: bool,
@@ -46,6 +50,10 @@ impl Arguments {
         }
     }
 
+    fn pace(&self) -> Pace {
+        if self.fast { Pace::fast() } else { Pace::default() }
+    }
+
     pub(crate) fn wants_background(&self) -> bool {
         self.detach
     }
@@ -54,7 +62,7 @@ impl Arguments {
 pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Failure> {
     let begun = Instant::now();
     if let Network::Pretended(why) = &network {
-        say(&format!("There are no networks: {why}. Nodes and pods are only pretended."));
+        say(format_args!("There are no networks: {why}. Nodes and pods are only pretended."));
     }
     let directory = Directory::new(absolute(&arguments.dir)?);
     let config = Config {
@@ -62,6 +70,7 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
         nodes: arguments.nodes,
         directory: directory.clone(),
         network,
+        pace: arguments.pace(),
     };
     let networked = config.network == Network::Namespaces;
     let playground = Playground::start(config, |step| progress(begun, step)).await.map_err(failed)?;
@@ -78,7 +87,7 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
     Ok(())
 }
 
-fn failed(cause: tombolo_playground::Error) -> Failure {
+pub(crate) fn failed(cause: tombolo_playground::Error) -> Failure {
     Failure::new("the playground did not start")
         .because(cause)
         .hint("see `tombolo down` and --dir, and -v for more")
@@ -99,13 +108,14 @@ pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Resul
         .args(verbose.then_some("--verbose"))
         .args(["up", "--detached"])
         .args(arguments.pretend.then_some("--pretend"))
+        .args(arguments.fast.then_some("--fast"))
         .arg("--dir")
         .arg(&arguments.dir);
     command.args(["--clusters", &arguments.clusters.to_string(), "--nodes", &arguments.nodes.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
     let mut child = command.spawn().map_err(cannot)?;
     if let Some(output) = child.stdout.take() {
-        BufReader::new(output).lines().map_while(Result::ok).for_each(|line| say(&line));
+        BufReader::new(output).lines().map_while(Result::ok).for_each(say);
     }
     match child.try_wait().map_err(cannot)? {
         None => Ok(()),
@@ -133,25 +143,22 @@ fn progress(begun: Instant, step: &str) {
     }
 }
 
-/// Standard output. Whoever does not read on has heard enough.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
-}
-
 fn welcome(directory: &Directory, playground: &Playground, networked: bool, begun: Instant) {
     let contexts = playground.contexts();
     let seconds = begun.elapsed().as_secs_f32();
-    say(&format!("A hub and {} clusters are ready after {seconds:.2} s:", contexts.len() - 1));
+    say(format_args!("A hub and {} clusters are ready after {seconds:.2} s:", contexts.len() - 1));
     for context in &contexts {
-        say(&format!("  {:<10} {}", context.name, context.server));
+        say(format_args!("  {:<10} {}", context.name, context.server));
     }
     let image = if networked { "tombolo/echo" } else { "example" };
     say("\nTry, in another terminal:");
-    say(&format!("  export KUBECONFIG={}", directory.kubeconfig().display()));
-    say(&format!("  kubectl --context member1 -n demo create deployment echo --image={image} --replicas=2"));
+    say(format_args!("  export KUBECONFIG={}", directory.kubeconfig().display()));
+    say(format_args!(
+        "  kubectl --context member1 -n demo create deployment echo --image={image} --replicas=2"
+    ));
     say("  kubectl --context member1 -n demo expose deployment echo --port=80 --target-port=8080");
     say("  kubectl --context member1 -n demo get pods -o wide");
-    say(&format!(
+    say(format_args!(
         "\nEverything is gone after Ctrl-C or `tombolo down --dir {}`.",
         directory.path().display()
     ));

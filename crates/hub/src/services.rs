@@ -130,11 +130,21 @@ impl Controller for Services {
     async fn reconcile(&self, item: &Key) -> Result<Next, Error> {
         self.shared.metrics.count_reconcile(Self::NAME);
         // Before the Works are read: what is reported from now on is for the next time.
-        let detected = locked(&self.times.reported).remove(item);
+        let detected = locked(&self.times.reported).remove(item).unwrap_or_else(Instant::now);
+        let outcome = self.look_at(item, detected).await;
+        if outcome.is_err() {
+            locked(&self.times.reported).entry(item.clone()).or_insert(detected);
+        }
+        outcome.map(|()| Next::Rest)
+    }
+}
+
+impl Services {
+    /// Does what is missing for an object. What it is about was `detected` then.
+    async fn look_at(&self, item: &Key, detected: Instant) -> Result<(), Error> {
         let works = self.unseen.complete(item, self.shared.works.group(item));
         let Some(object) = self.shared.objects.get(item) else {
-            self.carry_out(&works, &Plan::default(), detected).await?;
-            return Ok(Next::Rest);
+            return self.carry_out(&works, &Plan::default(), detected).await;
         };
         if object.metadata.deletion_timestamp.is_some() {
             self.carry_out(&works, &Plan::default(), detected).await?;
@@ -142,17 +152,14 @@ impl Controller for Services {
             if works.is_empty() {
                 self.set_finalizer(&object, false).await?;
             }
-            return Ok(Next::Rest);
+            return Ok(());
         }
         self.set_finalizer(&object, true).await?;
         let plan = self.plan(item, &object, &works);
         self.carry_out(&works, &plan, detected).await?;
-        self.tell(&object, plan.conditions, plan.load_balancer).await?;
-        Ok(Next::Rest)
+        self.tell(&object, plan.conditions, plan.load_balancer).await
     }
-}
 
-impl Services {
     fn plan(&self, item: &Key, object: &MultiClusterService, works: &[Arc<Work>]) -> Plan {
         let works: Vec<&Work> = works.iter().map(|work| &**work).collect();
         plan(&View {
@@ -166,12 +173,7 @@ impl Services {
 
     /// Makes the Works those of the plan: first the new and changed, then the ones to go. One that fails does not keep the
     /// others from being written.
-    async fn carry_out(
-        &self,
-        works: &[Arc<Work>],
-        plan: &Plan,
-        detected: Option<Instant>,
-    ) -> Result<(), Error> {
+    async fn carry_out(&self, works: &[Arc<Work>], plan: &Plan, detected: Instant) -> Result<(), Error> {
         let held: BTreeMap<Place, Arc<Work>> = works.iter().map(|work| (place(work), work.clone())).collect();
         let mut writes: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();
         for (place, work) in &plan.works {
@@ -194,7 +196,7 @@ impl Services {
         place: &Place,
         current: Option<&Work>,
         work: &Work,
-        detected: Option<Instant>,
+        detected: Instant,
     ) -> Result<(), Error> {
         let api: Api<Work> = Api::namespaced(self.shared.client.clone(), &place.0);
         let tidied = match current.and_then(|held| leftovers(held, work)) {
@@ -209,7 +211,7 @@ impl Services {
             work.spec.workload.as_ref().is_some_and(|load| load.manifests[0]["kind"] == "Service");
         if is_service {
             locked(&self.times.sent).insert(place.clone(), Instant::now());
-        } else if let Some(detected) = detected {
+        } else {
             self.shared.metrics.durations.note_slice(Way::Dispatched, detected.elapsed());
         }
         Ok(())

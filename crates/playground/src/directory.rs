@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Doing as _, Error};
+use crate::inside::provide_tools;
 
 const KUBECONFIG: &str = "kubeconfig";
 const ENDPOINTS: &str = "endpoints.json";
 /// Files that pods see.
 const SCRATCH: &str = "run";
+const TOOLS: &str = "bin";
 
 /// What `endpoints.json` says: where everything is.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -33,6 +35,7 @@ pub struct Hub {
     pub server: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    pub parts: Vec<Part>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -100,8 +103,15 @@ impl Directory {
         self.0.join(SCRATCH)
     }
 
+    /// Where containers find tools that this computer may lack.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.scratch().join(TOOLS)
+    }
+
     pub(crate) fn make(&self) -> Result<(), Error> {
-        fs::create_dir_all(self.scratch()).doing(format!("cannot make {}", self.0.display()))
+        let cannot = format!("cannot make {}", self.0.display());
+        fs::create_dir_all(self.scratch()).doing(&cannot)?;
+        provide_tools(&self.tools()).doing(&cannot)
     }
 
     /// Where everything is, as the playground that runs here told it.

@@ -57,7 +57,7 @@ impl Playground {
 
     fn plane(&mut self, name: &str) -> Result<&mut ControlPlane, Error> {
         if name == "hub" {
-            return Ok(&mut self.hub);
+            return Ok(&mut self.hub.plane);
         }
         let found = self.members.iter_mut().find(|member| member.plan.name() == name);
         found.map(|member| &mut member.plane).ok_or_else(|| Error::new(format!("there is no cluster {name}")))

@@ -26,6 +26,12 @@ pub(crate) async fn define_kinds(client: &Client) -> Result<(), kube::Error> {
     Ok(())
 }
 
+/// What the hub needs before anybody joins.
+pub(crate) async fn prepare_hub(client: &Client) -> Result<(), kube::Error> {
+    define_kinds(client).await?;
+    make_namespace(client, DEMO).await
+}
+
 /// A place at the hub for a member.
 pub(crate) async fn admit(hub: &Client, member: &ClusterId) -> Result<(), kube::Error> {
     make_namespace(hub, &names::hub_namespace(member)).await

@@ -11,6 +11,7 @@ mod directory;
 mod error;
 mod fabric;
 mod fault;
+mod hub;
 mod inside;
 mod joining;
 mod kubelet;
@@ -19,8 +20,10 @@ mod member;
 mod namespace;
 mod node;
 mod outside;
+mod pace;
 mod part;
 pub mod plan;
+mod pods;
 mod privilege;
 mod station;
 mod unshare;
@@ -29,20 +32,21 @@ mod wiring;
 pub use self::control::{Fault, Request, ask};
 pub use self::directory::{Directory, Endpoints};
 pub use self::error::Error;
-pub use self::inside::{SUBCOMMAND, become_container};
+pub use self::inside::{SUBCOMMAND, become_container, become_tool};
 pub use self::outside::enter_outside;
+pub use self::pace::Pace;
+pub use self::pods::{Pods, Said};
 pub use self::privilege::{Network, acquire};
 
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use tombolo_apiserver::{Context, Options, kubeconfig};
-use tombolo_model::ClusterId;
+use tombolo_apiserver::{Context, kubeconfig};
 
 use self::control::Control;
-use self::control_plane::ControlPlane;
 use self::error::Doing as _;
 use self::fabric::Fabric;
+use self::hub::Hub;
 use self::member::Member;
 use self::node::Node;
 use self::part::Part;
@@ -61,6 +65,7 @@ pub struct Config {
     pub nodes: u8,
     pub directory: Directory,
     pub network: Network,
+    pub pace: Pace,
 }
 
 /// A playground that runs.
@@ -68,7 +73,7 @@ pub struct Playground {
     directory: Directory,
     control: Control,
     fabric: Option<Fabric>,
-    hub: ControlPlane,
+    hub: Hub,
     members: Vec<Member>,
     nodes: Vec<Node>,
 }
@@ -87,10 +92,10 @@ impl Playground {
             Network::Pretended(_) => None,
         };
         tell("starting the API servers");
-        let hub = start_hub(&plan, fabric.as_ref()).await?;
+        let hub = Hub::start(&plan, fabric.as_ref(), &config.pace).await?;
         let members =
-            try_join_all(plan.members.iter().map(|member| start_member(member, &hub, fabric.as_ref())));
-        let members = members.await?;
+            plan.members.iter().map(|member| start_member(member, &hub, fabric.as_ref(), &config.pace));
+        let members = try_join_all(members).await?;
         tell("starting the nodes");
         let nodes = start_nodes(&config.directory, &members, fabric.as_ref()).await?;
         let playground = Self { directory: config.directory, control, fabric, hub, members, nodes };
@@ -103,7 +108,21 @@ impl Playground {
     /// How to reach the hub, then each member.
     pub fn contexts(&self) -> Vec<Context> {
         let members = self.members.iter().map(|member| member.plane.outer.clone());
-        std::iter::once(self.hub.outer.clone()).chain(members).collect()
+        std::iter::once(self.hub.plane.outer.clone()).chain(members).collect()
+    }
+
+    /// A client of the hub or of a member, as its administrator.
+    pub fn client(&self, name: &str) -> Option<kube::Client> {
+        let found = self.members.iter().find(|member| member.plan.name() == name).map(|member| &member.plane);
+        let plane = if name == "hub" { Some(&self.hub.plane) } else { found };
+        plane.map(|plane| plane.cluster.client())
+    }
+
+    /// The way into all pods.
+    pub fn pods(&self) -> Pods {
+        let place =
+            |member: &Member| (member.plan.name(), (member.plane.cluster.client(), member.hosts.clone()));
+        Pods::new(self.members.iter().map(place))
     }
 
     /// Goes on until `stop` resolves or somebody asks for the end, then ends everything.
@@ -133,17 +152,19 @@ impl Playground {
         for member in &mut self.members {
             member.parts.clear();
         }
+        self.hub.parts.clear();
         for member in &mut self.members {
             member.plane.stop().await;
         }
-        self.hub.stop().await;
+        self.hub.plane.stop().await;
         self.directory.clear();
     }
 
     async fn ready(&self) -> Result<(), Error> {
         let deadline = Instant::now() + PATIENCE;
         let members = self.members.iter().flat_map(|member| &member.parts);
-        for part in members.chain(self.nodes.iter().filter_map(|node| node.proxy.as_ref())) {
+        let parts = self.hub.parts.iter().chain(members);
+        for part in parts.chain(self.nodes.iter().filter_map(|node| node.proxy.as_ref())) {
             while let Some(what) = part.readiness.pending().first() {
                 if Instant::now() > deadline {
                     return Err(Error::new(format!("{}: {what} does not come", part.name)));
@@ -163,8 +184,9 @@ impl Playground {
         Endpoints {
             pid: std::process::id(),
             hub: directory::Hub {
-                server: self.hub.outer.server.clone(),
+                server: self.hub.plane.outer.server.clone(),
                 namespace: fabric.map(|fabric| fabric.hub.namespace().path()),
+                parts: self.hub.parts.iter().map(Part::told).collect(),
             },
             outside: fabric.map(|fabric| directory::Outside {
                 address: Plan::outside().to_string(),
@@ -175,30 +197,17 @@ impl Playground {
     }
 }
 
-async fn start_hub(plan: &Plan, fabric: Option<&Fabric>) -> Result<ControlPlane, Error> {
-    let cannot = "the hub cannot be started";
-    let namespace = fabric.map(|fabric| fabric.hub.namespace());
-    let station = Station::start("hub", namespace).await.doing(cannot)?;
-    let hub = ControlPlane::start(Options::named("hub"), station, fabric.map(|_| Plan::hub_api()), 0).await?;
-    let client = hub.cluster.client();
-    joining::define_kinds(&client).await.doing(cannot)?;
-    for member in &plan.members {
-        let id: ClusterId = member.name().parse().doing(cannot)?;
-        joining::admit(&client, &id).await.doing(cannot)?;
-    }
-    Ok(hub)
-}
-
 async fn start_member(
     plan: &MemberPlan,
-    hub: &ControlPlane,
+    hub: &Hub,
     fabric: Option<&Fabric>,
+    pace: &Pace,
 ) -> Result<Member, Error> {
     let network = fabric.and_then(|fabric| fabric.members.get(&plan.number));
     let namespace = network.map(|network| network.router.namespace());
     let station = Station::start(&plan.name(), namespace).await;
     let station = station.doing(format!("{} cannot be started", plan.name()))?;
-    Member::start(plan, station, &hub.inner, network.is_some()).await
+    Member::start(plan, station, &hub.plane.inner, network.is_some(), pace).await
 }
 
 async fn start_nodes(
@@ -218,6 +227,7 @@ async fn start_nodes(
                 api: member.plan.api(),
                 dns: Some(member.plan.dns()),
                 scratch: directory.scratch(),
+                tools: directory.tools(),
                 hosts: member.hosts.clone(),
             };
             Node::start(member.plane.inner.clone(), config)

@@ -14,6 +14,7 @@ use crate::control_plane::{ControlPlane, connect};
 use crate::error::{Doing as _, Error};
 use crate::joining;
 use crate::kubelet::Hosts;
+use crate::pace::Pace;
 use crate::part::Part;
 use crate::plan::{MemberPlan, Plan};
 use crate::station::Station;
@@ -33,6 +34,7 @@ impl Member {
         station: Station,
         hub: &Context,
         networked: bool,
+        pace: &Pace,
     ) -> Result<Self, Error> {
         let name = plan.name();
         let options =
@@ -48,6 +50,7 @@ impl Member {
         config.ip_families = vec![IpFamily::V4];
         config.namespace = joining::SYSTEM.to_owned();
         config.create_namespaces = true;
+        (config.heartbeat, config.dead_after) = (pace.heartbeat, pace.dead_after);
         config.region = Some(format!("region{}", plan.number));
         if networked {
             config.pod_cidrs = vec![plan.pods().to_string()];

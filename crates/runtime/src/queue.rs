@@ -86,6 +86,7 @@ impl<T: Ord + Clone> Queue<T> {
             match due {
                 None => self.wake.notified().await,
                 Some(due) => tokio::select! {
+                    biased;
                     () = self.wake.notified() => {}
                     () = sleep_until(due) => {}
                 },

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::{Api, Error};
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Error};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;

@@ -5,6 +5,7 @@
 //! orphans.
 
 mod command;
+mod curl;
 mod echo;
 mod netexec;
 mod server;
@@ -23,6 +24,21 @@ use crate::unshare::unshare;
 
 /// How the program is called to be a container.
 pub const SUBCOMMAND: &str = "inside-container";
+
+/// What else the program is, by the name under which it is called; nothing if it is itself.
+pub fn become_tool() -> Option<ExitCode> {
+    let mut words = std::env::args();
+    let called = words.next()?;
+    (called.rsplit('/').next() == Some(curl::NAME)).then(|| curl::run(&words.collect::<Vec<_>>()))
+}
+
+/// Puts the tools that this computer may lack where containers find them.
+pub(crate) fn provide_tools(directory: &std::path::Path) -> io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    let tool = directory.join(curl::NAME);
+    let _ = std::fs::remove_file(&tool);
+    std::os::unix::fs::symlink(std::env::current_exe()?, tool)
+}
 
 /// Becomes the container that standard input tells about. Must be called before any other thread exists.
 pub fn become_container() -> ExitCode {

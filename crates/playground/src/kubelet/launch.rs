@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::image::{self, Program};
 
+/// Where commands are, if nobody says.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// Who a pod is; the built-in servers tell it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Identity {
@@ -38,6 +41,8 @@ pub(crate) struct Place {
     pub(crate) host: Ipv4Addr,
     pub(crate) address: Ipv4Addr,
     pub(crate) resolv_conf: Option<PathBuf>,
+    /// Last on the path of every container.
+    pub(crate) tools: PathBuf,
     /// What every container of the cluster finds in its environment.
     pub(crate) api: Option<(String, u16)>,
 }
@@ -68,9 +73,8 @@ impl Launch {
 
 fn environment(pod: &Pod, container: &Container, place: &Place) -> Result<BTreeMap<String, String>, String> {
     let mut all = BTreeMap::from([("HOSTNAME".to_owned(), pod.name_any())]);
-    if let Some(path) = std::env::var_os("PATH") {
-        all.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
-    }
+    let path = std::env::var("PATH").unwrap_or_else(|_| USUAL_PATH.to_owned());
+    all.insert("PATH".to_owned(), format!("{path}:{}", place.tools.display()));
     if let Some((host, port)) = &place.api {
         all.insert("KUBERNETES_SERVICE_HOST".to_owned(), host.clone());
         all.insert("KUBERNETES_SERVICE_PORT".to_owned(), port.to_string());
@@ -159,6 +163,7 @@ mod tests {
             host: [172, 20, 1, 12].into(),
             address: [10, 1, 2, 3].into(),
             resolv_conf: None,
+            tools: "/tools".into(),
             api: None,
         }
     }
@@ -197,6 +202,7 @@ mod tests {
         assert_eq!(launch.program, Program::Socat(vec!["SYSTEM:echo 10.1.2.3".into()]));
         assert_eq!(launch.environment["BOTH"], "echo at 10.1.2.3");
         assert_eq!(launch.environment["HOSTNAME"], "p");
+        assert!(launch.environment["PATH"].ends_with(":/tools"));
     }
 
     #[test]

@@ -53,8 +53,9 @@ pub(crate) struct Config {
     pub(crate) api: SocketAddr,
     /// Where the cluster's pods ask for names; without it they see this computer's settings.
     pub(crate) dns: Option<SocketAddr>,
-    /// Where files for pods are put.
+    /// Where files for pods are put, and tools for all of them.
     pub(crate) scratch: PathBuf,
+    pub(crate) tools: PathBuf,
     /// Where the cluster's API server finds the node.
     pub(crate) hosts: Arc<Hosts>,
 }
@@ -157,6 +158,7 @@ impl Host {
             host: self.plan.address(),
             address,
             resolv_conf: self.resolv_conf(pod)?,
+            tools: self.config.tools.clone(),
             api: Some((self.config.api.ip().to_string(), self.config.api.port())),
         };
         Ok((network, place))

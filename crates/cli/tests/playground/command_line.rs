@@ -1,0 +1,143 @@
+//! `status`, `export`, `explain`, `doctor`, `completions` and the plugin, against a playground's clusters.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::Value;
+
+use crate::world::{Playground, eventually, tombolo};
+
+const DEPLOYED: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: echo}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: echo}}
+  template:
+    metadata: {labels: {app: echo}}
+    spec: {containers: [{name: echo, image: tombolo/echo}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: echo}
+spec: {selector: {app: echo}, ports: [{port: 80, targetPort: 8080}]}
+";
+
+/// A `tombolo` command for the playground's kubeconfig: exit code, standard output, standard error.
+fn run(playground: &Playground, words: &[&str]) -> (Option<i32>, String, String) {
+    let kubeconfig = playground.dir().join("kubeconfig");
+    let output = tombolo(words).env("KUBECONFIG", kubeconfig).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[track_caller]
+fn succeeds(playground: &Playground, words: &[&str]) -> String {
+    let (code, out, err) = run(playground, words);
+    assert_eq!(code, Some(0), "{words:?}: {out}{err}");
+    out
+}
+
+/// Nodes and pods only as far as objects go, which is all that these commands look at.
+fn playground(clusters: u8) -> Playground {
+    Playground::start_with(tombolo(&["up", "--pretend", "--fast"]), clusters, 1)
+}
+
+#[test]
+fn a_service_is_exported_shown_explained_and_taken_back() {
+    let playground = playground(2);
+    playground.at("member1").feed("apply -f -", DEPLOYED).succeeds();
+    playground.at("member1").run("rollout status deployment/echo --timeout=50s").succeeds();
+
+    let (code, out, _) = run(&playground, &["explain", "demo/echo"]);
+    assert_eq!(code, Some(3), "nobody exports it yet: {out}");
+    assert!(out.contains("No cluster exports or imports demo/echo."), "{out}");
+
+    succeeds(&playground, &["export", "demo/echo", "--context", "member1", "--wait", "50s"]);
+    assert!(succeeds(&playground, &["export", "demo/echo", "--context", "member1"]).contains("already"));
+    eventually("every hop is fine", || run(&playground, &["explain", "demo/echo"]).0 == Some(0));
+    let out = succeeds(&playground, &["explain", "demo/echo"]);
+    assert!(out.contains("Every hop is as it should be."), "{out}");
+    assert!(!out.contains('\u{1b}'), "no colours in a pipe");
+
+    let status: Value = serde_json::from_str(&succeeds(&playground, &["status", "-o", "json"])).unwrap();
+    let names: Vec<&str> =
+        status["clusters"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["member1", "member2"]);
+    assert!(status["clusters"].as_array().unwrap().iter().all(|row| row["state"] == "Live"), "{status}");
+    assert_eq!(status["exports"][0]["ready"], "True");
+    assert_eq!(status["imports"].as_array().unwrap().len(), 2);
+    assert_eq!(status["imports"][1]["readyEndpoints"], 2);
+    let table = succeeds(&playground, &["status", "-o", "wide"]);
+    assert!(table.contains("demo/echo") && table.contains("WATERMARK"), "{table}");
+    assert!(succeeds(&playground, &["status", "-o", "yaml"]).contains("clusters:"));
+
+    succeeds(&playground, &["unexport", "demo/echo", "--context", "member1", "--wait", "50s"]);
+    let (code, _, err) = run(&playground, &["unexport", "demo/echo", "--context", "member1"]);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("error: demo/echo is not exported\nhint: "), "{err}");
+    assert_eq!(err.lines().count(), 2, "one line and a hint: {err}");
+}
+
+#[test]
+fn conflicts_and_lost_clusters_are_named_with_their_hop() {
+    let playground = Playground::start_with(tombolo(&["up", "--fast"]), 2, 1);
+    for member in ["member1", "member2"] {
+        playground.at(member).feed("apply -f -", DEPLOYED).succeeds();
+        succeeds(&playground, &["export", "demo/echo", "--context", member, "--wait", "50s"]);
+    }
+    let port = r#"patch service echo --type=merge -p '{"spec":{"ports":[{"port":81,"targetPort":8080}]}}'"#;
+    playground.at("member2").run(port).succeeds();
+    eventually("the conflict is shown", || {
+        succeeds(&playground, &["status"]).contains("PortConflict")
+            && run(&playground, &["explain", "demo/echo"]).1.contains("PortConflict")
+    });
+    playground.at("member2").run(&port.replace("81", "80")).succeeds();
+
+    assert_eq!(run(&playground, &["doctor"]).0, Some(0), "{}", run(&playground, &["doctor", "--all"]).1);
+    playground.does(&["fault", "partition", "member2"]);
+    eventually("member2 is given up", || {
+        let (code, out, _) = run(&playground, &["explain", "demo/echo"]);
+        code == Some(3) && out.contains("Broken at: offer.") && out.contains("its lease ran out")
+    });
+    let (code, out, _) = run(&playground, &["doctor"]);
+    assert_eq!(code, Some(3), "{out}");
+    assert!(out.contains("way to the hub") && out.contains("member2"), "{out}");
+    assert!(succeeds(&playground, &["status"]).contains("silent"));
+}
+
+#[test]
+fn the_program_is_a_plugin_of_kubectl_and_completes_itself() {
+    let playground = playground(1);
+    let plugins = playground.dir().join("plugins");
+    std::fs::create_dir(&plugins).unwrap();
+    symlink(env!("CARGO_BIN_EXE_tombolo"), plugins.join("kubectl-tombolo")).unwrap();
+    let path = format!("{}:{}", plugins.display(), std::env::var("PATH").unwrap());
+    let kubectl = playground.kubectl.env("PATH", &path);
+    let kubectl = kubectl.env("KUBECONFIG", &playground.dir().join("kubeconfig").display().to_string());
+    eventually("the cluster is shown", || kubectl.run("tombolo status").stdout.contains("member1"));
+    kubectl.run("tombolo status --hub-context nobody").fails(1, &["there is no context"]);
+
+    for shell in ["bash", "zsh", "fish"] {
+        let script = tombolo(&["completions", shell]).output().unwrap().stdout;
+        assert!(String::from_utf8(script).unwrap().contains("unexport"), "{shell}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_one_line_and_a_hint_and_verbose_tells_the_chain() {
+    let nowhere = |words: &[&str]| {
+        let output = tombolo(words).env("KUBECONFIG", "/nonexistent/kubeconfig").output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for words in [&["status"][..], &["explain", "demo/echo"], &["doctor"], &["export", "demo/echo"]] {
+        let (code, err) = nowhere(words);
+        assert_eq!(code, Some(1), "{words:?}");
+        let lines: Vec<&str> = err.lines().collect();
+        assert!(lines[0].starts_with("error: ") && lines[1].starts_with("hint: "), "{words:?}: {err}");
+        assert_eq!(lines.len(), 2, "{err}");
+    }
+    assert_eq!(nowhere(&["explain", "echo"]).0, Some(2), "the command line itself is wrong");
+    let (short, long) = (nowhere(&["status"]).1, nowhere(&["-v", "status"]).1);
+    assert!(long.len() >= short.len(), "{long}");
+}

@@ -1,0 +1,10 @@
+//! `tombolo up` as a person uses it: real kubectl, real packets, and nothing left afterwards.
+//!
+//! Needs root or user namespaces, and curl. Each test has a playground of its own.
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+mod command_line;
+mod demo;
+mod lifecycle;
+mod native_names;
+mod world;
