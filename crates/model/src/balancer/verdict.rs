@@ -51,7 +51,7 @@ pub enum Verdict {
     Refuse(Vec<String>),
 }
 
-/// What a provider that can do so much makes of a wish. What depends on addresses comes later, in [`settle`](super::settle).
+/// What a provider that can do so much makes of a wish. What depends on addresses comes later, in [`settle`](super::settle()).
 pub fn judge(wish: &Wish, can: &Capabilities) -> Verdict {
     let mut judge = Judge { wish, refusals: Vec::new(), degraded: Vec::new() };
     judge.check_names();
