@@ -11,7 +11,7 @@
 //!
 //! [`concern()`] says whether a Service is the provider's business at all. [`Wish`] is what it asks for, [`judge`] what a
 //! provider with some [`Capabilities`] makes of that: serve, serve with less, or refuse. [`Ledger`] is who has which
-//! address; [`settle`] puts both together. [`Report`] says it in the Service's status: the three conditions with transition
+//! address; [`settle()`] puts both together. [`Report`] says it in the Service's status: the three conditions with transition
 //! times that acknowledge changes, and the [`Record`] that lets a provider that starts anew tell what has changed since.
 //! [`decide`] does all of that for one Service at a time; a provider with other means than pools of addresses uses the
 //! pieces.
