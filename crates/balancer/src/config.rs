@@ -27,8 +27,6 @@ pub struct Config {
     pub heartbeat: Duration,
     /// A node that has not said so for so long is dead.
     pub dead_after: Duration,
-    /// For how much longer nodes are believed alive while the API server is to blame.
-    pub hold: Duration,
     /// Whether a node that comes back takes its addresses away from those that stepped in.
     pub preemptive: bool,
     /// How often addresses are announced without being asked for.
@@ -51,9 +49,8 @@ impl Config {
             elect_leader: true,
             speak: true,
             links: Vec::new(),
-            heartbeat: Duration::from_millis(500),
-            dead_after: Duration::from_secs(2),
-            hold: Duration::from_secs(15 * 60),
+            heartbeat: Duration::from_secs(1),
+            dead_after: Duration::from_millis(2500),
             preemptive: false,
             announce_every: Duration::from_secs(30),
             slow_step: Duration::from_secs(2),

@@ -153,7 +153,8 @@ impl Keeper {
         let pulse = self.pulses.entry(node.to_owned());
         let pulse = pulse.or_insert_with(|| Pulse::first_seen(Some(beat.clone()), now));
         pulse.observe(beat, now);
-        let patience = Patience { duration: config.dead_after, hold: config.hold };
+        // Who cannot hear knows nothing, however long that lasts: it must not answer for the addresses of everybody.
+        let patience = Patience { duration: config.dead_after, hold: Duration::MAX };
         pulse.judge(self.hearing.contact(now, config.heartbeat), &patience, now)
     }
 }

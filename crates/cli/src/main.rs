@@ -3,6 +3,7 @@
 mod admin;
 mod agent;
 mod apiserver;
+mod balancer;
 mod completions;
 mod connect;
 mod demo;
@@ -13,6 +14,7 @@ mod explain;
 mod export;
 mod failure;
 mod fault;
+mod host;
 mod hub;
 mod interrupt;
 mod outside;
@@ -58,6 +60,8 @@ enum Command {
     Agent(Box<agent::Arguments>),
     /// Run the service proxy of a node, or say what it does for a Service.
     Proxy(Box<proxy::Arguments>),
+    /// Run the load balancers of a node: addresses for LoadBalancer Services, answered for on its network.
+    Balancer(Box<balancer::Arguments>),
     /// Run the hub's own part: look after clusters and MultiClusterServices.
     Hub(Box<hub::Arguments>),
     /// Answer DNS for supercluster.local and clusterset.local, or say why an answer is what it is.
@@ -119,6 +123,7 @@ fn run(command: Command, verbose: bool) -> Result<ExitCode, Failure> {
         Command::Apiserver(command) => block_on(apiserver::run(command)),
         Command::Agent(command) => block_on(agent::run(*command)),
         Command::Proxy(command) => block_on(proxy::run(*command)),
+        Command::Balancer(command) => block_on(balancer::run(*command)),
         Command::Dns(command) => block_on(dns::run(*command)),
         Command::Hub(command) => block_on(hub::run(*command)),
         Command::Up(command) if command.wants_background() => up::start_in_background(&command, verbose),
@@ -163,7 +168,9 @@ fn start_logging(verbose: bool, command: &Command) {
         Command::Up(_) | Command::Demo(_) => "error,kube_client=off",
         Command::Proxy(command) if !command.runs_unattended() => "warn",
         Command::Dns(command) if command.is_question() => "warn",
-        Command::Agent(_) | Command::Dns(_) | Command::Hub(_) | Command::Proxy(_) => "info",
+        Command::Agent(_) | Command::Balancer(_) | Command::Dns(_) | Command::Hub(_) | Command::Proxy(_) => {
+            "info"
+        }
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

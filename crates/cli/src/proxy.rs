@@ -18,6 +18,7 @@ use tombolo_runtime::{Admin, Key, Readiness};
 
 use crate::connect::connect;
 use crate::failure::Failure;
+use crate::host::node_name;
 use crate::interrupt::interrupted;
 use crate::span;
 
@@ -141,13 +142,6 @@ fn cannot_listen(address: SocketAddr, which: &str, cause: std::io::Error) -> Fai
         .hint(format!("choose another --{which}-address; port 0 takes any free one"))
 }
 
-fn node_name(place: &Place) -> Result<String, Failure> {
-    let host =
-        || std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|name| name.trim().to_lowercase());
-    let name = place.node_name.clone().or_else(host).filter(|name| !name.is_empty());
-    name.ok_or_else(|| Failure::new("the name of the node is not known").hint("give it with --node-name"))
-}
-
 fn config(arguments: &Arguments) -> Result<Config, Failure> {
     if arguments.gather > LONGEST_GATHER {
         return Err(Failure::new("--gather must not be more than 50ms")
@@ -164,7 +158,7 @@ fn config(arguments: &Arguments) -> Result<Config, Failure> {
         gather: arguments.gather,
         verify: arguments.verify.max(Duration::from_secs(1)),
         health_address: Some(arguments.healthz_address),
-        ..Config::new(node_name(&arguments.place)?)
+        ..Config::new(node_name(arguments.place.node_name.as_deref())?)
     })
 }
 
@@ -219,7 +213,7 @@ async fn tell(service: &str, place: &Place) -> Result<(), Failure> {
     let config = Config {
         cluster: place.cluster_id.clone(),
         region: place.region.clone(),
-        ..Config::new(node_name(place)?)
+        ..Config::new(node_name(place.node_name.as_deref())?)
     };
     let told = explain(&config, &client(place).await?, &Key::new(namespace, name)).await;
     let told = told.map_err(|cause| {

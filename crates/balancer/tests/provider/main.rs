@@ -4,5 +4,6 @@
 
 mod bad_input;
 mod lifecycle;
+mod nodes;
 mod restart;
 mod world;
