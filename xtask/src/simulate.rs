@@ -42,7 +42,7 @@ impl Subject {
 impl Default for Args {
     /// What every change has to pass.
     fn default() -> Self {
-        Self { seeds: 1_000, clusters: 5, from: 0 }
+        Self { seeds: 1_000, clusters: 5, from: 0, of: Subject::Exports }
     }
 }
 

@@ -208,7 +208,6 @@ impl Fleet {
         self.start_controllers();
     }
 
-    #[allow(dead_code, reason = "for the simulation of the hub")]
     pub(crate) fn has_hub(&self) -> bool {
         self.part.is_some()
     }
@@ -271,12 +270,10 @@ pub(crate) fn template() -> Value {
 }
 
 impl Member {
-    #[allow(dead_code, reason = "for the simulation of the hub")]
     pub(crate) fn is_running(&self) -> bool {
         self.agent.is_some()
     }
 
-    #[allow(dead_code, reason = "for the simulation of the hub")]
     pub(crate) fn name(&self) -> &str {
         self.config.cluster.as_str()
     }
