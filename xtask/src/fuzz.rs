@@ -17,15 +17,29 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// The same packets without a network in between: many more in the same time
+    Messages {
+        /// How many times 2,020 packets
+        #[arg(long, default_value_t = 10_000)]
+        rounds: u64,
+        /// Where the sequence of chance begins
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 pub(crate) fn run(command: &Command) -> Outcome {
-    let Command::Dns { minutes, seed } = command;
+    let (test, variable, amount, seed) = match command {
+        Command::Dns { minutes, seed } => ("fuzz::many", "MINUTES", minutes, seed),
+        Command::Messages { rounds, seed } => {
+            ("fuzz::mutated_packets_are_answered_in_process", "ROUNDS", rounds, seed)
+        }
+    };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Process::new(cargo)
         .args(["test", "--locked", "--package", "tombolo-dns", "--test", "scenarios"])
-        .args(["--", "--ignored", "--exact", "--nocapture", "fuzz::many"])
-        .env("MINUTES", minutes.to_string())
+        .args(["--", "--include-ignored", "--exact", "--nocapture", test])
+        .env(variable, amount.to_string())
         .env("SEED", seed.to_string())
         .current_dir(root())
         .status()?;

@@ -9,28 +9,49 @@ pub(crate) struct Args {
     /// How many seeds
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
-    /// How many clusters besides the hub
+    /// How many clusters besides the hub; works begin with three, and others join
     #[arg(long, default_value_t = 5)]
     clusters: u64,
     /// The first seed
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// What is simulated
+    #[arg(long, value_enum, default_value_t = Subject::Exports)]
+    of: Subject,
+}
+
+/// What may be simulated.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Subject {
+    /// Agents, exports and imports
+    Exports,
+    /// A hub, MultiClusterServices and Works
+    Works,
+}
+
+impl Subject {
+    /// Package, test target and test.
+    fn test(self) -> [&'static str; 3] {
+        match self {
+            Subject::Exports => ["tombolo-agent", "simulation", "many"],
+            Subject::Works => ["tombolo-cli", "hub", "simulation::many"],
+        }
+    }
+}
+
+impl Default for Args {
+    /// What every change has to pass.
+    fn default() -> Self {
+        Self { seeds: 1_000, clusters: 5, from: 0, of: Subject::Exports }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let [package, target, test] = args.of.test();
     let status = Command::new(cargo)
-        .args([
-            "test",
-            "--profile",
-            "simulation",
-            "--locked",
-            "--package",
-            "tombolo-agent",
-            "--test",
-            "simulation",
-        ])
-        .args(["--", "--ignored", "--exact", "--nocapture", "many"])
+        .args(["test", "--profile", "simulation", "--locked", "--package", package, "--test", target])
+        .args(["--", "--ignored", "--exact", "--nocapture", test])
         .env("SEEDS", args.seeds.to_string())
         .env("CLUSTERS", args.clusters.to_string())
         .env("FROM", args.from.to_string())

@@ -1,7 +1,9 @@
 //! Offering what the cluster exports, and saying on each export what became of it.
 
+mod awaited;
+
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
@@ -21,6 +23,7 @@ use tombolo_model::slices::{self, Publication};
 use tombolo_model::{Merged, happening, merge, names};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue};
 
+use self::awaited::Awaited;
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
@@ -40,19 +43,6 @@ impl<E: Edition> Exports<E> {
         listen::<E>(shared, views, &queue);
         listen_to_members::<E>(shared, views, &queue, &awaited);
         Self { shared: shared.clone(), views: views.clone(), queue, awaited }
-    }
-}
-
-/// The exports that are not known everywhere yet, each with the version of its slices that members have to pass.
-///
-/// It is the one from when the waiting began: were it always the newest, a service whose endpoints never rest would
-/// never be called exported.
-#[derive(Default)]
-struct Awaited(Mutex<BTreeMap<Key, Option<u64>>>);
-
-impl Awaited {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Option<u64>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,7 +108,7 @@ fn listen_to_members<E: Edition>(
         match concerned(old, new) {
             Concerned::Everyone => all(),
             Concerned::Waiting(failed) => {
-                awaited.lock().keys().for_each(|key| add.add(key.clone()));
+                awaited.waiting().into_iter().for_each(|key| add.add(key));
                 let ours = failed.into_iter().filter(|(dialect, _)| *dialect == E::POLICY.dialect);
                 ours.for_each(|(_, service)| add.add(Key::new(service.namespace, service.name)));
             }
@@ -140,7 +130,7 @@ impl<E: Edition> Controller for Exports<E> {
         let service = ServiceRef { namespace: item.namespace.clone(), name: item.name.clone() };
         match self.views.exports.get(item) {
             Some(export) if export.meta().deletion_timestamp.is_none() => {
-                self.publish(&service, &export).await?
+                return self.publish(&service, &export).await;
             }
             Some(export) => {
                 self.withdraw(&service).await?;
@@ -153,7 +143,7 @@ impl<E: Edition> Controller for Exports<E> {
 }
 
 impl<E: Edition> Exports<E> {
-    async fn publish(&self, service: &ServiceRef, export: &E::Export) -> Result<(), Error> {
+    async fn publish(&self, service: &ServiceRef, export: &E::Export) -> Result<Next, Error> {
         self.set_finalizer(export, true).await?;
         let found = self.shared.services.get(&Key::new(service.namespace.clone(), service.name.clone()));
         match offer(&self.shared.config.cluster, &E::export(export), found.as_deref(), None) {
@@ -245,7 +235,7 @@ impl<E: Edition> Exports<E> {
     /// Takes back the offer and its slices. Other members see the offer go first, and with it the service.
     async fn withdraw(&self, service: &ServiceRef) -> Result<(), Error> {
         let key = Key::new(service.namespace.clone(), service.name.clone());
-        self.awaited.lock().remove(&key);
+        self.awaited.forget(&key);
         self.shared.metrics.forget_drops(Direction::Published, E::POLICY.dialect, &key, |_| false);
         if let Some(offer) = self.own_offer(service) {
             delete(&Api::namespaced(self.shared.hub.clone(), &self.namespace()), &*offer).await?;
@@ -276,10 +266,10 @@ impl<E: Edition> Exports<E> {
         export: &E::Export,
         refusal: Option<&Refusal>,
         versions: Versions,
-    ) -> Result<(), Error> {
+    ) -> Result<Next, Error> {
         let offers = self.shared.offers_of(E::POLICY.dialect, service);
         let merged = merge(E::POLICY, service, offers.iter().map(|offer| &**offer));
-        let seen = self.acknowledgement(service, export, versions.clone());
+        let (seen, next) = self.acknowledgement(service, export, &versions);
         let state = ExportState {
             refusal,
             address: self.address(service, &merged),
@@ -296,7 +286,7 @@ impl<E: Edition> Exports<E> {
             changed |= condition::set(&mut conditions, condition, now.clone());
         }
         if !changed {
-            return Ok(());
+            return Ok(next);
         }
         // Over a condition that is newer than the one seen here, the time of its transition would be wrong.
         let metadata = json!({"resourceVersion": export.resource_version()});
@@ -305,7 +295,7 @@ impl<E: Edition> Exports<E> {
         for happening in &happened {
             self.shared.events.tell(export, happening).await;
         }
-        Ok(())
+        Ok(next)
     }
 
     async fn patch(&self, export: &E::Export, body: &serde_json::Value, status: bool) -> Result<(), Error> {
@@ -319,31 +309,25 @@ impl<E: Edition> Exports<E> {
         }
     }
 
-    /// How far the offer has come. An export that is everywhere stays so while only its endpoints change: whoever cannot
-    /// follow says so among its failures.
+    /// How far the offer has come, and when to ask again.
     fn acknowledgement(
         &self,
         service: &ServiceRef,
         export: &E::Export,
-        mut versions: Versions,
-    ) -> Acknowledgement {
-        let key = Key::new(service.namespace.clone(), service.name.clone());
-        versions.slices = match is_everywhere::<E>(export) {
-            true => None,
-            false => *self.awaited.lock().entry(key.clone()).or_insert(versions.slices),
-        };
+        versions: &Versions,
+    ) -> (Acknowledgement, Next) {
         let members = self.shared.members();
-        let told = members.iter().map(|(cluster, member)| Member {
-            cluster,
-            live: !self.shared.is_dead(cluster),
-            status: member.membership.status.as_ref(),
-        });
-        let seen = acknowledge(&versions, E::POLICY.dialect, service, told);
-        match &seen {
-            Acknowledgement::Everywhere { .. } => self.awaited.lock().remove(&key),
-            _ => self.awaited.lock().insert(key, versions.slices),
+        let ask = |slices| {
+            let told = members.iter().map(|(cluster, member)| Member {
+                cluster,
+                live: !self.shared.is_dead(cluster),
+                status: member.membership.status.as_ref(),
+            });
+            let versions = Versions { offer: versions.offer.clone(), slices };
+            acknowledge(&versions, E::POLICY.dialect, service, told)
         };
-        seen
+        let key = Key::new(service.namespace.clone(), service.name.clone());
+        self.awaited.judge(&key, versions.slices, is_everywhere::<E>(export), ask)
     }
 
     /// Whether the service has its address in this cluster.

@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use tombolo_api::tombolo::{Membership, MembershipSpec, MembershipStatus};
+use tombolo_api::tombolo::{HEARTBEAT, Membership, MembershipSpec, MembershipStatus, STATEMENT};
 use tombolo_model::names;
 use tombolo_runtime::Key;
 
@@ -18,10 +18,6 @@ use crate::progress::Report;
 use crate::shared::Shared;
 use crate::write::apply_params;
 
-/// The name of a member's heartbeat, in its namespace at the hub.
-pub(crate) const HEARTBEAT: &str = "heartbeat";
-/// The name of a member's statement, beside it.
-pub(crate) const STATEMENT: &str = "member";
 /// How often the watermark may move: one small write per member and second, not one per service.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Every member hears of every report, so their number grows with the square of the members. From fifty on each speaks
@@ -33,8 +29,9 @@ const MOST_FAILURES: usize = 64;
 /// What was said so far.
 #[derive(Default)]
 struct Said {
-    introduced: bool,
-    /// The version of the heartbeat as this agent left it.
+    /// A heartbeat was tried.
+    begun: bool,
+    /// The version of the heartbeat as this agent left it, once it has.
     heartbeat: Option<String>,
     status: Option<MembershipStatus>,
 }
@@ -54,7 +51,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             },
             () = sleep_until(next_report) => {
                 next_report = Instant::now() + report_pace(&shared);
-                let report = shared.progress.report().filter(|_| said.introduced);
+                let report = shared.progress.report().filter(|_| said.heartbeat.is_some());
                 let Some(status) = report.map(|report| status(&report)) else { continue };
                 if !is_known(&shared, &said, &status) {
                     match in_time(&shared, publish(&shared, &status)).await {
@@ -87,19 +84,21 @@ async fn in_time(shared: &Shared, call: impl Future<Output = Result<(), Error>>)
 }
 
 async fn beat(shared: &Shared, said: &mut Said) -> Result<(), Error> {
-    if !said.introduced {
+    // Until a mark is left, nobody can tell whether the hub still is the one that heard it.
+    if said.heartbeat.is_none() {
         introduce(shared).await?;
-        said.introduced = true;
     }
     let namespace = names::hub_namespace(&shared.config.cluster);
     let api: Api<Lease> = Api::namespaced(shared.hub.clone(), &namespace);
+    // The first may repeat what a predecessor said in the same instant, and then nothing is written.
+    let seen = if said.begun { shared.progress.seen() } else { 0 };
+    said.begun = true;
     let written = match write_beat(&shared.config, &api, said.heartbeat.clone()).await {
         // A conflict, or, where there is nothing any more, a complaint that there should be.
         Err(Error::Api(_)) if said.heartbeat.is_some() => {
             let held = api.get_opt(HEARTBEAT).await?.and_then(|lease| lease.resource_version());
-            if is_older(held.as_deref(), said.heartbeat.as_deref()) {
-                tracing::warn!("the hub is older than it was; beginning anew");
-                shared.turned_back.notify_one();
+            if number(held.as_deref()) < number(said.heartbeat.as_deref()) {
+                begin_anew(shared);
             }
             // An answer was lost, or another agent of this cluster wrote meanwhile.
             write_beat(&shared.config, &api, None).await?
@@ -107,7 +106,22 @@ async fn beat(shared: &Shared, said: &mut Said) -> Result<(), Error> {
         outcome => outcome?,
     };
     said.heartbeat = written.resource_version();
+    // A write is newer than all that was seen before it, unless what was seen is no more.
+    if number(said.heartbeat.as_deref()).is_some_and(|version| version < seen) {
+        begin_anew(shared);
+    }
     Ok(())
+}
+
+/// The hub has less than this agent left or saw there: it was restored from a backup, and hands out again revisions that
+/// mean something else to whoever watches.
+fn begin_anew(shared: &Shared) {
+    tracing::warn!("the hub is older than it was; beginning anew");
+    shared.turned_back.notify_one();
+}
+
+fn number(version: Option<&str>) -> Option<u64> {
+    version.and_then(|text| text.parse().ok())
 }
 
 /// Writes the heartbeat over the version that is expected there, if any.
@@ -122,13 +136,6 @@ async fn write_beat(config: &Config, api: &Api<Lease>, over: Option<String>) -> 
     let metadata = ObjectMeta { name, resource_version: over, ..ObjectMeta::default() };
     let lease = Lease { metadata, spec: Some(spec) };
     api.patch(HEARTBEAT, &apply_params(), &Patch::Apply(&lease)).await
-}
-
-/// Whether the hub has less than this agent left there: it was restored from a backup, and hands out again revisions that
-/// mean something else to whoever watches.
-fn is_older(held: Option<&str>, left: Option<&str>) -> bool {
-    let number = |version: Option<&str>| version.and_then(|text| text.parse::<u64>().ok());
-    number(held) < number(left)
 }
 
 /// Says who the cluster is. The hub refuses a second cluster with the same id.

@@ -58,8 +58,9 @@ impl Controller for NativeNames {
         let (import, present) = (self.imports.get(item), self.shared.services.get(item));
         let slices = self.shared.labelled_slices(&item.namespace, SERVICE_NAME_LABEL, &item.name);
         let plan = self.plan(&service, import.as_deref(), present.as_deref(), &slices);
-        self.carry_out(item, import, present.as_deref(), &slices, plan).await?;
-        Ok(Next::Rest)
+        let outcome = self.carry_out(item, import, present.as_deref(), &slices, plan).await;
+        self.shared.progress.note_native_name(item, outcome.as_ref().err());
+        outcome.map(|()| Next::Rest)
     }
 }
 

@@ -16,6 +16,13 @@ use crate::edition::Edition;
 
 type Name = (Dialect, Key);
 
+/// What may fail of a service: its import, or its native name. One does not answer for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Door {
+    Import,
+    NativeName,
+}
+
 /// Everything seen, pending and failed.
 #[derive(Debug, Default)]
 pub(crate) struct Progress(Mutex<State>);
@@ -24,7 +31,7 @@ pub(crate) struct Progress(Mutex<State>);
 struct State {
     offers: Track,
     slices: Track,
-    failures: BTreeMap<Name, Failure>,
+    failures: BTreeMap<(Name, Door), Failure>,
     beginning: Beginning,
 }
 
@@ -116,8 +123,14 @@ impl Progress {
         begun.then(|| Report {
             offers: state.offers.publish(),
             slices: state.slices.publish(),
-            failures: state.failures.values().cloned().collect(),
+            failures: state.failures(),
         })
+    }
+
+    /// The newest resource version of the hub that was seen.
+    pub(crate) fn seen(&self) -> u64 {
+        let state = self.state();
+        state.offers.seen.max(state.slices.seen)
     }
 
     /// How far the watermarks of offers and slices are behind what was seen, in resource versions.
@@ -127,6 +140,11 @@ impl Progress {
         (lag(&state.offers), lag(&state.slices))
     }
 
+    /// Someone has looked at the native name of a service, which only exports of that edition can have.
+    pub(crate) fn note_native_name(&self, key: &Key, error: Option<&Error>) {
+        self.state().note(&(Dialect::Mcs, key.clone()), Door::NativeName, error);
+    }
+
     /// Someone looks at a service now. What is seen from here on counts as new.
     pub(crate) fn begin<E: Edition>(&self, key: &Key) -> Work<'_> {
         let name = (E::POLICY.dialect, key.clone());
@@ -134,6 +152,22 @@ impl Progress {
         let versions = [state.offers.pending.get(&name).copied(), state.slices.pending.get(&name).copied()];
         drop(state);
         Work { progress: self, name, versions }
+    }
+}
+
+impl State {
+    /// One for every service that has any.
+    fn failures(&self) -> Vec<Failure> {
+        let mut names = BTreeSet::new();
+        let firsts = self.failures.iter().filter(|((name, _), _)| names.insert(name.clone()));
+        firsts.map(|(_, failure)| failure.clone()).collect()
+    }
+
+    fn note(&mut self, name: &Name, door: Door, error: Option<&Error>) {
+        match error {
+            None => self.failures.remove(&(name.clone(), door)),
+            Some(error) => self.failures.insert((name.clone(), door), failure(name, error)),
+        };
     }
 }
 
@@ -148,7 +182,7 @@ impl Work<'_> {
     /// Takes note of what came of it.
     pub(crate) fn end(self, outcome: Result<Next, Error>) -> Result<Next, Error> {
         let mut state = self.progress.state();
-        let State { offers, slices, failures, beginning } = &mut *state;
+        let State { offers, slices, beginning, .. } = &mut *state;
         if let Beginning::Left(names) = beginning {
             names.remove(&self.name);
         }
@@ -158,10 +192,7 @@ impl Work<'_> {
                 track.pending.remove(&self.name);
             }
         }
-        match &outcome {
-            Ok(_) => failures.remove(&self.name),
-            Err(error) => failures.insert(self.name.clone(), failure(&self.name, error)),
-        };
+        state.note(&self.name, Door::Import, outcome.as_ref().err());
         outcome
     }
 }
@@ -293,6 +324,22 @@ mod tests {
         apply::<Kep>(&progress, "a");
         saw_offer::<Kep>(&progress, "a", "30");
         assert_eq!(offers(&progress), Some(29));
+    }
+
+    #[test]
+    fn an_import_and_a_native_name_do_not_answer_for_each_other() {
+        let progress = started();
+        let failures = || progress.report().expect("it has begun").failures.len();
+        let broken = || Error::LinesCodecMaxLineLengthExceeded;
+        progress.note_native_name(&key("a"), Some(&broken()));
+        apply::<Mcs>(&progress, "a");
+        assert_eq!(failures(), 1, "the import is there, the name is not");
+        assert!(progress.begin::<Mcs>(&key("a")).end(Err(broken())).is_err());
+        assert_eq!(failures(), 1, "a service is named once");
+        progress.note_native_name(&key("a"), None);
+        assert_eq!(failures(), 1);
+        apply::<Mcs>(&progress, "a");
+        assert_eq!(failures(), 0);
     }
 
     #[test]

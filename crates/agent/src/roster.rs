@@ -6,13 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt;
-use tombolo_api::tombolo::{Membership, ServiceOffer};
+use tombolo_api::tombolo::{Membership, STATEMENT, ServiceOffer};
 use tombolo_model::address::Declared;
 use tombolo_model::origin::{self, Quota, Refused};
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Cache, Change, Key};
-
-use crate::membership::STATEMENT;
 
 /// A member, with what it says about itself.
 #[derive(Debug)]

@@ -9,21 +9,20 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::service::SERVICE_NAME_LABEL;
-use tombolo_api::tombolo::{Dialect, Membership, OFFER_LABEL, ServiceOffer, ServiceRef};
+use tombolo_api::tombolo::{Dialect, HEARTBEAT, Membership, OFFER_LABEL, ServiceOffer, ServiceRef};
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{self, Contact, Patience};
 use tombolo_model::{ClusterId, Policy, names};
-use tombolo_runtime::{Cache, Key, follow};
+use tombolo_runtime::{Cache, Key, Signal, follow};
 
 use crate::config::Config;
 use crate::edition::Edition;
 use crate::events::Events;
-use crate::membership::HEARTBEAT;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 use crate::roster::{Members, Roster};
@@ -46,7 +45,7 @@ pub(crate) struct Shared {
     pub(crate) progress: Progress,
     pub(crate) events: Events,
     pub(crate) metrics: Metrics,
-    heard: watch::Sender<bool>,
+    heard: Signal<bool>,
     /// Whether this cluster's own heartbeat comes back from the hub.
     pub(crate) hub_ear: Ear,
     /// Whether the member's API server takes the leases of sources.
@@ -81,7 +80,7 @@ impl Shared {
             source_leases: Cache::new(),
             progress: Progress::default(),
             metrics,
-            heard: watch::Sender::new(false),
+            heard: Signal::new(false),
             turned_back: Notify::new(),
         }
     }
@@ -135,13 +134,13 @@ impl Shared {
 
     /// Takes note that a heartbeat has reached the hub.
     pub(crate) fn note_heartbeat(&self) {
-        self.heard.send_replace(true);
+        self.heard.set(true);
     }
 
     /// Waits until a heartbeat has reached the hub.
     pub(crate) async fn heard(&self) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.heard.subscribe().wait_for(|heard| *heard).await;
+        self.heard.wait_for(|heard| heard).await;
     }
 
     pub(crate) fn members(&self) -> Arc<Members> {

@@ -16,12 +16,11 @@ use kube::{Api, Error, ResourceExt};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
-use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER};
+use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER};
 use tombolo_model::liveness::{self, Beat, Liveness, Patience, Pulse};
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Controller, Key, Next, Queue, is_conflict};
 
-use crate::membership::HEARTBEAT;
 use crate::shared::Shared;
 use crate::write::{apply_params, delete};
 

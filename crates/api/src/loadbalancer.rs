@@ -3,7 +3,11 @@
 //! Three conditions on `Service.status.conditions`, their reasons, and the features a user may require. The reasons of
 //! "degraded" and the features are both named after fields of the Service's spec, so one is derived from the other.
 
+mod service;
+
 use crate::vocabulary::vocabulary;
+
+pub use service::{Service, Spec};
 
 vocabulary! {
     /// Conditions of a LoadBalancer Service (KEP-4631, `Service.Status.Conditions`).
@@ -93,6 +97,44 @@ impl Feature {
             Feature::ExternalTrafficPolicy => DegradedReason::ExternalTrafficPolicyNotSupported,
             Feature::LoadBalancerSourceRanges => DegradedReason::LoadBalancerSourceRangesNotSupported,
         }
+    }
+}
+
+vocabulary! {
+    /// What a provider can do, as a value to try: sets of capabilities that cover every rule of KEP-4631.
+    Profile {
+        /// Everything: both families, all protocols, any port, sticky, filtered, the client's address kept.
+        Full = "FULL",
+        /// No IPv6.
+        V4Only = "V4-ONLY",
+        /// No UDP and no SCTP.
+        TcpOnly = "TCP-ONLY",
+        /// Reaches Services through their node ports only.
+        NodePortOnly = "NODEPORT-ONLY",
+        /// The client's address is lost, and clients do not stick.
+        Proxy = "PROXY",
+        /// Changes take a while, during which the former state is served.
+        SlowHitless = "SLOW-HITLESS",
+        /// Changes take a while, during which nothing is served.
+        SlowCutover = "SLOW-CUTOVER",
+        /// One address per family, whatever the pools have.
+        PoolOfOne = "POOL-OF-ONE",
+    }
+}
+
+vocabulary! {
+    /// The steps that a provider fails when the annotation `tombolo.dev/fail` names them (KEP-4631, Test Plan).
+    FailStep {
+        /// No address can be had.
+        Allocate = "allocate",
+        /// Building begins and then breaks.
+        Provision = "provision",
+        /// A change cannot be made; the former state is served.
+        Update = "update",
+        /// What was served is served no more.
+        Serve = "serve",
+        /// The load balancer cannot be taken down.
+        Release = "release",
     }
 }
 

@@ -27,6 +27,10 @@ macro_rules! spelled {
 }
 
 spelled! {
+    profiles: loadbalancer::Profile = [
+        "FULL", "V4-ONLY", "TCP-ONLY", "NODEPORT-ONLY", "PROXY", "SLOW-HITLESS", "SLOW-CUTOVER", "POOL-OF-ONE"
+    ];
+    steps_that_fail: loadbalancer::FailStep = ["allocate", "provision", "update", "serve", "release"];
     condition_status: Status = ["True", "False", "Unknown"];
     ip_families: IpFamily = ["IPv4", "IPv6"];
     protocols: Protocol = ["TCP", "UDP", "SCTP"];

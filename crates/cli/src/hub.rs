@@ -103,6 +103,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn config(arguments: &Arguments) -> Result<Config, Failure> {
     let mut config = Config::new("");
     config.instance = process::identity("hub", &config.clock);
+    config.namespace = arguments.namespace.clone();
     config.dead_after = arguments.dead_after;
     config.hold = arguments.hold;
     for pushed in &arguments.push {

@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// Where the pods of this node have their addresses; may be given several times. Without it, as the Node says.
     #[arg(long = "pod-cidr", value_name = "CIDR", value_delimiter = ',')]
     pod_cidrs: Vec<IpNet>,
+    /// Where Services have their cluster IPs; may be given several times. Without it, as the cluster's ServiceCIDRs say.
+    #[arg(long = "service-cidr", value_name = "CIDR", value_delimiter = ',')]
+    service_cidrs: Vec<IpNet>,
     /// The node's addresses that have node ports; may be given several times. Without it all but loopback.
     #[arg(long = "nodeport-addresses", value_name = "CIDR", value_delimiter = ',')]
     node_port_addresses: Vec<IpNet>,
@@ -157,6 +160,7 @@ fn config(arguments: &Arguments) -> Result<Config, Failure> {
         pod_cidrs: arguments.pod_cidrs.clone(),
         node_port_addresses: arguments.node_port_addresses.clone(),
         masquerade_all: arguments.masquerade_all,
+        service_cidrs: arguments.service_cidrs.clone(),
         gather: arguments.gather,
         verify: arguments.verify.max(Duration::from_secs(1)),
         health_address: Some(arguments.healthz_address),

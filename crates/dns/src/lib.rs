@@ -13,6 +13,7 @@ mod forward;
 mod message;
 mod metrics;
 mod server;
+mod trim;
 mod view;
 mod zone;
 

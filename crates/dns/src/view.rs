@@ -22,6 +22,7 @@ use tombolo_runtime::{Cache, Clock, Key, follow};
 use crate::answer::Settings;
 use crate::changes::{Batch, Changes};
 use crate::metrics::Metrics;
+use crate::trim;
 use crate::zone::{Read, Reader, Realm, Zones, key, room};
 
 /// Changes that come within this time are published together, under one serial.
@@ -43,11 +44,11 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn new(settings: &Arc<Settings>) -> Arc<Self> {
         let view = Self {
-            kep: Cache::new(),
-            mcs: Cache::new(),
-            services: Cache::new(),
-            slices: Cache::new(),
-            namespaces: Cache::new(),
+            kep: Cache::trimmed(trim::kep),
+            mcs: Cache::trimmed(trim::mcs),
+            services: Cache::trimmed(trim::service),
+            slices: Cache::trimmed(trim::slice),
+            namespaces: Cache::trimmed(trim::namespace),
             changes: Arc::default(),
             settings: settings.clone(),
         };

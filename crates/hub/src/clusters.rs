@@ -17,11 +17,11 @@ use serde_json::json;
 use tombolo_api::karmada::SYSTEM_LABEL;
 use tombolo_api::karmada::cluster::{Cluster, ClusterSpec, FINALIZER, SyncMode};
 use tombolo_api::karmada::work::Work;
-use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, Membership};
+use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, Membership};
 use tombolo_model::{ClusterId, names, origin};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue, delete, is_conflict, unless_gone};
 
-use crate::shared::{HEARTBEAT, Shared, WRITER, is_ready, locked};
+use crate::shared::{Shared, WRITER, is_ready, locked};
 
 /// The role that lets an agent work in its execution namespace (deploy/hub/hub-rbac.yaml).
 const MEMBER_ROLE: &str = "tombolo-member-works";

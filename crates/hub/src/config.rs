@@ -12,6 +12,8 @@ use tombolo_runtime::Clock;
 pub struct Config {
     /// Who writes events, among several hubs that take turns.
     pub instance: String,
+    /// The namespace of the hub's own Leases.
+    pub namespace: String,
     /// A cluster whose heartbeat has not advanced for so long is not ready, and its slices are withdrawn.
     pub dead_after: Duration,
     /// While the hub cannot reach its API server no cluster is declared dead for so long.
@@ -41,6 +43,7 @@ impl Config {
     pub fn new(instance: impl Into<String>) -> Self {
         Self {
             instance: instance.into(),
+            namespace: "tombolo-system".to_owned(),
             dead_after: Duration::from_secs(30),
             hold: Duration::from_secs(15 * 60),
             heartbeat: Duration::from_secs(5),

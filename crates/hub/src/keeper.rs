@@ -15,13 +15,14 @@ use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tombolo_api::condition;
 use tombolo_api::karmada::cluster::{Cluster, SyncMode};
+use tombolo_api::tombolo::HEARTBEAT;
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{Beat, Patience, Pulse};
 use tombolo_model::multi_cluster_service::{Readiness, ready_condition};
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Key, unless_gone};
 
-use crate::shared::{HEARTBEAT, Shared, WRITER, is_ready};
+use crate::shared::{Shared, WRITER, is_ready};
 
 /// How often the keeper looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -8,6 +8,7 @@
 mod clusters;
 mod config;
 mod keeper;
+mod mark;
 mod metrics;
 mod push;
 mod services;
@@ -49,25 +50,40 @@ impl Hub {
         Self { caches: Some(readiness.wait_for("hub caches")), ..self }
     }
 
-    /// Works until `stop` resolves. Returns early only when a part of it breaks.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    /// Works until `stop` resolves. Returns early only when a part of it breaks. When the API server turns out to be older
+    /// than it was, everything begins anew.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        while self.work(stop.as_mut()).await {
+            tracing::warn!("the API server is older than it was; beginning anew");
+        }
+    }
+
+    /// Works until `stop` resolves, or a part of it breaks, or everything has to begin anew: then it returns true.
+    async fn work(&mut self, stop: impl Future<Output = ()>) -> bool {
         let mut tasks = JoinSet::new();
-        let shared = Arc::new(Shared::new(self.config, self.client, self.metrics));
+        let shared = Arc::new(Shared::new(self.config.clone(), self.client.clone(), self.metrics.clone()));
+        let gone_back = mark::gone_back(shared.clone());
         let clusters = clusters::Clusters::new(&shared);
         let services = services::Services::new(&shared);
         shared.follow(&mut tasks);
         push::start(&shared, &clusters, &mut tasks);
-        let caches = self.caches;
+        let caches = self.caches.take();
         tasks.spawn(async move {
             shared.synced().await;
             drop(caches);
             let keeping = keeper::run(shared.clone());
             tokio::join!(keeping, work(clusters), work(services));
         });
-        tokio::select! {
-            () = stop => {}
-            Some(ended) = tasks.join_next() => tracing::error!(?ended, "a part of the hub ended by itself"),
-        }
+        let again = tokio::select! {
+            () = stop => false,
+            () = gone_back => true,
+            Some(ended) = tasks.join_next() => {
+                tracing::error!(?ended, "a part of the hub ended by itself");
+                false
+            }
+        };
         tasks.shutdown().await;
+        again
     }
 }

@@ -10,6 +10,7 @@ use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, Error};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use tombolo_api::tombolo::HEARTBEAT;
 use tombolo_model::address::Declared;
 use tombolo_model::names;
 use tombolo_runtime::{Queue, is_place_gone};
@@ -17,7 +18,7 @@ use tombolo_works::{Member, Works};
 
 use crate::clusters::Clusters;
 use crate::config::PushMember;
-use crate::shared::{HEARTBEAT, Shared, WRITER};
+use crate::shared::{Shared, WRITER};
 
 /// Starts the work of every member that is reached into.
 pub(crate) fn start(shared: &Arc<Shared>, clusters: &Clusters, tasks: &mut JoinSet<()>) {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
+use k8s_openapi::api::core::v1::LoadBalancerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Error, ResourceExt};
@@ -129,11 +130,21 @@ impl Controller for Services {
     async fn reconcile(&self, item: &Key) -> Result<Next, Error> {
         self.shared.metrics.count_reconcile(Self::NAME);
         // Before the Works are read: what is reported from now on is for the next time.
-        let detected = locked(&self.times.reported).remove(item);
+        let detected = locked(&self.times.reported).remove(item).unwrap_or_else(Instant::now);
+        let outcome = self.look_at(item, detected).await;
+        if outcome.is_err() {
+            locked(&self.times.reported).entry(item.clone()).or_insert(detected);
+        }
+        outcome.map(|()| Next::Rest)
+    }
+}
+
+impl Services {
+    /// Does what is missing for an object. What it is about was `detected` then.
+    async fn look_at(&self, item: &Key, detected: Instant) -> Result<(), Error> {
         let works = self.unseen.complete(item, self.shared.works.group(item));
         let Some(object) = self.shared.objects.get(item) else {
-            self.carry_out(&works, &Plan::default(), detected).await?;
-            return Ok(Next::Rest);
+            return self.carry_out(&works, &Plan::default(), detected).await;
         };
         if object.metadata.deletion_timestamp.is_some() {
             self.carry_out(&works, &Plan::default(), detected).await?;
@@ -141,17 +152,14 @@ impl Controller for Services {
             if works.is_empty() {
                 self.set_finalizer(&object, false).await?;
             }
-            return Ok(Next::Rest);
+            return Ok(());
         }
         self.set_finalizer(&object, true).await?;
         let plan = self.plan(item, &object, &works);
         self.carry_out(&works, &plan, detected).await?;
-        self.tell(&object, plan.conditions).await?;
-        Ok(Next::Rest)
+        self.tell(&object, plan.conditions, plan.load_balancer).await
     }
-}
 
-impl Services {
     fn plan(&self, item: &Key, object: &MultiClusterService, works: &[Arc<Work>]) -> Plan {
         let works: Vec<&Work> = works.iter().map(|work| &**work).collect();
         plan(&View {
@@ -165,12 +173,7 @@ impl Services {
 
     /// Makes the Works those of the plan: first the new and changed, then the ones to go. One that fails does not keep the
     /// others from being written.
-    async fn carry_out(
-        &self,
-        works: &[Arc<Work>],
-        plan: &Plan,
-        detected: Option<Instant>,
-    ) -> Result<(), Error> {
+    async fn carry_out(&self, works: &[Arc<Work>], plan: &Plan, detected: Instant) -> Result<(), Error> {
         let held: BTreeMap<Place, Arc<Work>> = works.iter().map(|work| (place(work), work.clone())).collect();
         let mut writes: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();
         for (place, work) in &plan.works {
@@ -193,18 +196,22 @@ impl Services {
         place: &Place,
         current: Option<&Work>,
         work: &Work,
-        detected: Option<Instant>,
+        detected: Instant,
     ) -> Result<(), Error> {
         let api: Api<Work> = Api::namespaced(self.shared.client.clone(), &place.0);
-        let current = current.filter(|held| !has_leftovers(held, work));
-        let Some(written) = put(WRITER, &api, current, work, Extent::Whole).await? else { return Ok(()) };
+        let tidied = match current.and_then(|held| leftovers(held, work)) {
+            Some(patch) => Some(api.patch(&place.1, &params(), &Patch::Merge(&patch)).await?),
+            None => None,
+        };
+        let written = put(WRITER, &api, tidied.as_ref().or(current), work, Extent::Whole).await?;
+        let Some(written) = written.or(tidied) else { return Ok(()) };
         self.unseen.note(written);
         self.shared.metrics.count_write("put");
         let is_service =
             work.spec.workload.as_ref().is_some_and(|load| load.manifests[0]["kind"] == "Service");
         if is_service {
             locked(&self.times.sent).insert(place.clone(), Instant::now());
-        } else if let Some(detected) = detected {
+        } else {
             self.shared.metrics.durations.note_slice(Way::Dispatched, detected.elapsed());
         }
         Ok(())
@@ -240,20 +247,29 @@ impl Services {
         unless_gone(api.patch(&object.name_any(), &params(), &Patch::Merge(&patch)).await)
     }
 
-    /// Puts into the conditions how far the service has come; events tell of changes.
-    async fn tell(&self, object: &MultiClusterService, desired: Vec<Desired>) -> Result<(), Error> {
+    /// Puts into the status how far the service has come and where it is reached from outside; events tell of changes.
+    async fn tell(
+        &self,
+        object: &MultiClusterService,
+        desired: Vec<Desired>,
+        load_balancer: Option<LoadBalancerStatus>,
+    ) -> Result<(), Error> {
         let before = object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+        let known =
+            object.status.as_ref().and_then(|status| status.load_balancer.clone()).unwrap_or_default();
+        let load_balancer = load_balancer.unwrap_or_else(|| known.clone());
         let happened = events(&before, &desired);
         let now = Time(self.shared.config.clock.now());
         let mut conditions = before;
-        let mut changed = false;
+        let mut changed = known != load_balancer;
         for condition in desired {
             changed |= condition::set(&mut conditions, condition, now.clone());
         }
         if !changed {
             return Ok(());
         }
-        let patch: Value = json!({"status": {"conditions": conditions}});
+        let load_balancer = load_balancer.ingress.is_some().then_some(load_balancer);
+        let patch: Value = json!({"status": {"conditions": conditions, "loadBalancer": load_balancer}});
         let api = self.api(object);
         unless_gone(api.patch_status(&object.name_any(), &params(), &Patch::Merge(&patch)).await)?;
         for one in &happened {
@@ -268,13 +284,18 @@ impl Services {
     }
 }
 
-/// Whether a Work that is there carries marks that it should not any more, which a comparison of what is wanted with what
-/// is there does not show.
-fn has_leftovers(held: &Work, wanted: &Work) -> bool {
+/// The change that takes marks from a Work that it should not have any more. A comparison of what is wanted with what is
+/// there does not show them, and applying leaves those that somebody else set.
+fn leftovers(held: &Work, wanted: &Work) -> Option<Value> {
+    let stale = |held: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>, keys: &[&str]| {
+        let stale = keys.iter().filter(|key| held.contains_key(**key) && !wanted.contains_key(**key));
+        stale.map(|key| (key.to_string(), Value::Null)).collect::<serde_json::Map<_, _>>()
+    };
     let annotations = [STRATEGY_ANNOTATION, LOCAL_FIRST_MIN_READY_ANNOTATION];
-    let left = |key: &str| held.annotations().contains_key(key) && !wanted.annotations().contains_key(key);
-    let was_marked = held.labels().contains_key(PROVISION_LABEL);
-    annotations.into_iter().any(left) || (was_marked && !wanted.labels().contains_key(PROVISION_LABEL))
+    let annotations = stale(held.annotations(), wanted.annotations(), &annotations);
+    let labels = stale(held.labels(), wanted.labels(), &[PROVISION_LABEL]);
+    let clean = annotations.is_empty() && labels.is_empty();
+    (!clean).then(|| json!({"metadata": {"annotations": annotations, "labels": labels}}))
 }
 
 /// Does all of it, several at once, and returns the first error.

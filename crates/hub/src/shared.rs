@@ -13,7 +13,7 @@ use tombolo_api::karmada::SYSTEM_LABEL;
 use tombolo_api::karmada::cluster::{Cluster, ClusterCondition};
 use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
-use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, Membership};
+use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, Membership, STATEMENT};
 use tombolo_model::address::Declared;
 use tombolo_model::multi_cluster_service::{Member, service_of};
 use tombolo_model::{ClusterId, names, origin};
@@ -24,10 +24,6 @@ use crate::metrics::Metrics;
 
 /// Who the API server sees writing.
 pub(crate) const WRITER: &str = "tombolo-hub";
-/// The name of a member's heartbeat at the hub.
-pub(crate) const HEARTBEAT: &str = "heartbeat";
-/// The name of a member's statement beside it.
-pub(crate) const STATEMENT: &str = "member";
 
 /// The objects of the hub, as far as they are known.
 pub(crate) struct Shared {

@@ -15,6 +15,7 @@
 pub mod acknowledge;
 pub mod address;
 pub mod auto_export;
+pub mod balancer;
 mod cluster;
 mod complaint;
 pub mod conditions;

@@ -110,7 +110,7 @@ fn legible(text: &str, room: usize) -> String {
     text.trim_end_matches('-').to_owned()
 }
 
-fn hash(purpose: &str, parts: &[&str]) -> String {
+pub(crate) fn hash(purpose: &str, parts: &[&str]) -> String {
     let mut context = digest::Context::new(&digest::SHA256);
     for part in [purpose].iter().chain(parts) {
         context.update(&(part.len() as u64).to_be_bytes());

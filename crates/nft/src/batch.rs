@@ -1,5 +1,7 @@
 //! Many changes, one transaction: all of them happen, or none.
 
+use std::borrow::Cow;
+
 use crate::attribute::Writer;
 use crate::message::{self, ACK, APPEND, BATCH_BEGIN, BATCH_END, CREATE, EXCLUSIVE, Head, Subsystem};
 use crate::object::{Element, Hook, Rule, Set, Table, comment_data};
@@ -27,7 +29,8 @@ const FIRST: u32 = 1;
 pub struct Batch {
     bytes: Vec<u8>,
     operations: Vec<Operation>,
-    last: usize,
+    /// Where the last operation begins: it asks for an answer, which comes after the commit.
+    last: Option<usize>,
     sets: u32,
 }
 
@@ -55,14 +58,7 @@ impl Default for Batch {
 
 impl Batch {
     pub fn new() -> Self {
-        let mut batch = Self { bytes: Vec::new(), operations: Vec::new(), last: 0, sets: 0 };
-        batch.frame(BATCH_BEGIN, FIRST);
-        batch
-    }
-
-    fn frame(&mut self, kind: u16, sequence: u32) {
-        let head = Head { resource: Subsystem::Tables as u16, ..Head::new(kind, 0, sequence, 0) };
-        message::write(&mut self.bytes, head, |_| ());
+        Self { bytes: frame(BATCH_BEGIN, FIRST), operations: Vec::new(), last: None, sets: 0 }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -86,11 +82,13 @@ impl Batch {
         object: &str,
         fill: impl FnOnce(&mut Writer<'_>),
     ) {
-        self.last = self.bytes.len();
+        if let Some(before) = self.last.replace(self.bytes.len()) {
+            message::clear_flag(&mut self.bytes, before, ACK);
+        }
         self.operations.push(Operation { verb, table: table.clone(), object: object.to_owned() });
         let sequence = FIRST + self.operations.len() as u32;
         let kind = Subsystem::Tables.message(number);
-        let head = Head::new(kind, flags, sequence, table.family as u8);
+        let head = Head::new(kind, flags | ACK, sequence, table.family as u8);
         message::write(&mut self.bytes, head, |out| {
             out.text(1, &table.name);
             fill(out);
@@ -198,13 +196,10 @@ impl Batch {
         }
     }
 
-    /// The bytes to send and the sequence number of the last operation, which is acknowledged after the commit.
-    pub(crate) fn finish(&self) -> (Vec<u8>, u32) {
-        let mut whole = self.clone();
-        message::add_flags(&mut whole.bytes, self.last, ACK);
+    /// The bytes to send, in two parts so that a large batch is not copied, and the sequence number of the last operation.
+    pub(crate) fn finish(&self) -> ([Cow<'_, [u8]>; 2], u32) {
         let last = FIRST + self.operations.len() as u32;
-        whole.frame(BATCH_END, last + 1);
-        (whole.bytes, last)
+        ([Cow::Borrowed(&self.bytes), Cow::Owned(frame(BATCH_END, last + 1))], last)
     }
 
     /// The operation with a sequence number.
@@ -212,6 +207,14 @@ impl Batch {
         let place = usize::try_from(sequence.checked_sub(FIRST + 1)?).ok()?;
         self.operations.get(place)
     }
+}
+
+/// The message that begins or ends a batch.
+fn frame(kind: u16, sequence: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let head = Head { resource: Subsystem::Tables as u16, ..Head::new(kind, 0, sequence, 0) };
+    message::write(&mut bytes, head, |_| ());
+    bytes
 }
 
 #[cfg(test)]
@@ -235,9 +238,9 @@ mod tests {
         let mut batch = Batch::new();
         batch.add_table(&table, None);
         batch.add_chain(&table, "c", None);
-        let (bytes, last) = batch.finish();
+        let (parts, last) = batch.finish();
         assert_eq!(last, 3);
-        assert_eq!(messages(&bytes), [(16, 1, 1), (0xa00, 0x401, 2), (0xa03, 0x405, 3), (17, 1, 4)]);
+        assert_eq!(messages(&parts.concat()), [(16, 1, 1), (0xa00, 0x401, 2), (0xa03, 0x405, 3), (17, 1, 4)]);
         assert_eq!(batch.operation(3).unwrap().to_string(), "add chain ip t c");
         assert_eq!(batch.operation(1), None);
     }
@@ -250,7 +253,7 @@ mod tests {
         let mut batch = Batch::new();
         batch.add_elements(&table, "s", &elements);
         assert_eq!(batch.len(), 3);
-        let total: usize = messages(&batch.finish().0).len();
+        let total: usize = messages(&batch.finish().0.concat()).len();
         assert_eq!(total, 5);
     }
 }

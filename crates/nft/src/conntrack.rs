@@ -1,13 +1,15 @@
 //! Connection tracking: forgetting connections whose server is gone.
 //!
 //! The kernel sends the packets of a known connection where the first one went. For UDP, where nobody notices that the
-//! server is gone, the entry has to go, too.
+//! server is gone, the entry has to go, too. Entries are read and deleted one by one, so that it is known how many went; what
+//! the kernel selects is checked again, so a kernel that selects too much does no harm.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::IpAddr;
 
 use crate::attribute::{Attributes, Writer};
-use crate::message::{self, ACK, DUMP, Family, Head, Received, Subsystem};
+use crate::message::{self, ACK, Family, Head, Received, Subsystem};
 use crate::socket::Socket;
 
 const GET: u16 = 1;
@@ -22,6 +24,9 @@ const DESTINATION: u32 = 0x02;
 const PROTOCOL: u32 = 0x08;
 const SOURCE_PORT: u32 = 0x10;
 const DESTINATION_PORT: u32 = 0x20;
+
+/// So many flows are asked for one by one. Of more, all connections are read once.
+const FEW: usize = 4;
 
 /// Connections of one protocol to one frontend, answered by one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,13 +58,23 @@ impl Flow {
         (Tuple { protocol: self.protocol, ..tuple }, SOURCE | PROTOCOL | SOURCE_PORT)
     }
 
-    fn matches(&self, entry: &Entry) -> bool {
-        let (original, reply) = (&entry.original, &entry.reply);
-        original.protocol == self.protocol
-            && original.destination_port == Some(self.port)
-            && self.address.is_none_or(|address| original.destination == Some(address))
-            && (reply.source, reply.source_port) == (Some(self.server.0), Some(self.server.1))
+    /// Asks the kernel for connections of this flow only.
+    fn filter(&self, out: &mut Writer<'_>) {
+        let ((original, original_flags), (reply, reply_flags)) = (self.original(), self.reply());
+        original.write(out, ORIGINAL);
+        reply.write(out, REPLY);
+        out.nested(FILTER, |out| {
+            out.bytes(1, &original_flags.to_ne_bytes());
+            out.bytes(2, &reply_flags.to_ne_bytes());
+        });
     }
+}
+
+/// How many connections were forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    pub v4: usize,
+    pub v6: usize,
 }
 
 /// One direction of a connection.
@@ -130,57 +145,47 @@ impl Entry {
             id: attributes.u32(12),
         }
     }
+
+    /// The flow it belongs to.
+    fn flow(&self) -> Option<Flow> {
+        Some(Flow {
+            protocol: self.original.protocol,
+            address: Some(self.original.destination?),
+            port: self.original.destination_port?,
+            server: (self.reply.source?, self.reply.source_port?),
+        })
+    }
+
+    fn is_of(&self, flows: &HashSet<Flow>) -> bool {
+        let anywhere = |flow| Flow { address: None, ..flow };
+        self.flow().is_some_and(|flow| flows.contains(&flow) || flows.contains(&anywhere(flow)))
+    }
 }
 
 impl Socket {
-    /// Forgets the connections of some flows. Where the kernel cannot select them it tells all, and each is deleted.
-    pub fn forget(&mut self, flows: &[Flow]) -> io::Result<()> {
-        // Kernels up to 6.18 at least compare IPv6 addresses of a filter the wrong way round: they would delete the
-        // connections of everybody else.
-        let (selected, listed): (Vec<Flow>, Vec<Flow>) =
-            flows.iter().partition(|flow| flow.family() == Family::Ip);
-        self.forget_listed(Family::Ip6, &listed)?;
-        for (place, flow) in selected.iter().enumerate() {
-            match self.forget_filtered(flow) {
-                Err(error) if is_unknown(&error) => {
-                    return self.forget_listed(Family::Ip, &selected[place..]);
-                }
-                outcome => outcome?,
-            }
-        }
-        Ok(())
+    /// Forgets the connections of some flows.
+    pub fn forget(&mut self, flows: &[Flow]) -> io::Result<Forgotten> {
+        let (v4, v6): (Vec<Flow>, Vec<Flow>) = flows.iter().partition(|flow| flow.family() == Family::Ip);
+        Ok(Forgotten { v4: self.forget_family(Family::Ip, &v4)?, v6: self.forget_family(Family::Ip6, &v6)? })
     }
 
-    /// One request (Linux 5.8; deleting by a filter of tuples later).
-    fn forget_filtered(&mut self, flow: &Flow) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        // With version 0 the family would not count.
-        let head = Head { version: 1, ..head(DELETE, ACK, flow.family()) };
-        message::write(&mut bytes, head, |out| {
-            let ((original, original_flags), (reply, reply_flags)) = (flow.original(), flow.reply());
-            original.write(out, ORIGINAL);
-            reply.write(out, REPLY);
-            out.nested(FILTER, |out| {
-                out.bytes(1, &original_flags.to_ne_bytes());
-                out.bytes(2, &reply_flags.to_ne_bytes());
-            });
-        });
-        self.request(&bytes)
-    }
-
-    fn forget_listed(&mut self, family: Family, flows: &[Flow]) -> io::Result<()> {
+    fn forget_family(&mut self, family: Family, flows: &[Flow]) -> io::Result<usize> {
+        let mut count = 0;
         for entry in self.entries(family, flows)? {
             let mut bytes = Vec::new();
-            message::write(&mut bytes, head(DELETE, ACK, family), |out| {
+            let head = Head::new(Subsystem::Conntrack.message(DELETE), ACK, 1, family as u8);
+            message::write(&mut bytes, head, |out| {
                 entry.original.write(out, ORIGINAL);
                 entry.id.into_iter().for_each(|id| out.u32(12, id));
             });
             match self.request(&bytes) {
+                Ok(()) => count += 1,
+                // It went by itself.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                outcome => outcome?,
+                Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(count)
     }
 
     /// How many connections of a flow the kernel knows.
@@ -192,22 +197,25 @@ impl Socket {
         if flows.is_empty() {
             return Ok(Vec::new());
         }
-        let wanted = |entry: &Entry| flows.iter().any(|flow| flow.matches(entry));
+        // Kernels up to 6.18 at least compare IPv6 addresses of a filter the wrong way round and leave out what was asked for.
+        if family == Family::Ip6 || flows.len() > FEW {
+            return self.select(family, flows, None);
+        }
+        let mut found = Vec::new();
+        for flow in flows {
+            found.append(&mut self.select(family, std::slice::from_ref(flow), Some(flow))?);
+        }
+        Ok(found)
+    }
+
+    /// The connections of `flows`, of which the kernel tells those of one flow, or all (also if it is older than 5.8).
+    fn select(&mut self, family: Family, flows: &[Flow], told: Option<&Flow>) -> io::Result<Vec<Entry>> {
+        let wanted: HashSet<Flow> = flows.iter().copied().collect();
         self.dump(
             (Subsystem::Conntrack, GET),
             family as u8,
-            |_| (),
-            |message, found| found.extend(Some(Entry::read(message)).filter(wanted)),
+            |out| told.into_iter().for_each(|flow| flow.filter(out)),
+            |message, found| found.extend(Some(Entry::read(message)).filter(|entry| entry.is_of(&wanted))),
         )
     }
-}
-
-fn head(number: u16, flags: u16, family: Family) -> Head {
-    debug_assert!(flags & DUMP == 0);
-    Head::new(Subsystem::Conntrack.message(number), flags, 1, family as u8)
-}
-
-/// Whether the kernel does not know this kind of request.
-fn is_unknown(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }

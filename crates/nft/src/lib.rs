@@ -16,7 +16,7 @@ mod socket;
 mod types;
 
 pub use self::batch::{Batch, Operation};
-pub use self::conntrack::Flow;
+pub use self::conntrack::{Flow, Forgotten};
 pub use self::expression::{
     Comparison, CtKey, DESTINATION_TRANSLATED, Expression, Header, MetaKey, NEW, Register, Rejection, Verdict,
 };

@@ -90,11 +90,11 @@ pub(crate) fn write(out: &mut Vec<u8>, head: Head, fill: impl FnOnce(&mut Writer
     out[start..start + 4].copy_from_slice(&length.to_ne_bytes());
 }
 
-/// Sets flags of the message that begins at `start`.
-pub(crate) fn add_flags(out: &mut [u8], start: usize, flags: u16) {
+/// Clears a flag of the message that begins at `start`.
+pub(crate) fn clear_flag(out: &mut [u8], start: usize, flag: u16) {
     if let Some(bytes) = out.get_mut(start + 6..start + 8) {
         let known = u16::from_ne_bytes([bytes[0], bytes[1]]);
-        bytes.copy_from_slice(&(known | flags).to_ne_bytes());
+        bytes.copy_from_slice(&(known & !flag).to_ne_bytes());
     }
 }
 

@@ -67,6 +67,8 @@ pub struct Set {
     pub interval: bool,
     /// Rules add elements, which go after a while; at most so many.
     pub dynamic: Option<u32>,
+    /// It never has more elements than this. The kernel then makes a table that need not grow, which is loaded faster.
+    pub most: Option<u32>,
     /// Each element counts its packets.
     pub counted: bool,
 }
@@ -87,6 +89,7 @@ impl Set {
             value: ValueType::None,
             interval: false,
             dynamic: None,
+            most: None,
             counted: false,
         }
     }
@@ -138,7 +141,7 @@ impl Set {
     fn describe(&self, out: &mut Writer<'_>) {
         let fields = self.interval && self.key.len() > 1;
         out.nested(9, |out| {
-            if let Some(size) = self.dynamic {
+            if let Some(size) = self.dynamic.or(self.most) {
                 out.u32(1, size);
             }
             if fields {

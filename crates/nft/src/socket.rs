@@ -3,14 +3,16 @@
 //! The kernel works on a request while it is being sent, so answers are there when `send` returns: nothing waits.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, sockopt};
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, netlink, sockopt,
+};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use thiserror::Error;
 
@@ -42,6 +44,14 @@ pub enum CommitError {
     TooLarge(usize),
     #[error("the kernel cannot be reached: {0}")]
     Socket(#[from] io::Error),
+}
+
+impl CommitError {
+    /// Whether a set that may hold so many elements was to get more.
+    pub fn is_full(&self) -> bool {
+        let full = Errno::NFILE.raw_os_error();
+        matches!(self, CommitError::Operation { cause, .. } if cause.raw_os_error() == Some(full))
+    }
 }
 
 /// A netlink socket for nftables and connection tracking.
@@ -77,11 +87,13 @@ impl Socket {
         if batch.is_empty() {
             return Ok(());
         }
-        let (bytes, last) = batch.finish();
-        self.make_room(bytes.len());
-        match net::send(&self.fd, &bytes, SendFlags::empty()) {
+        let (parts, last) = batch.finish();
+        let length = parts.iter().map(|part| part.len()).sum();
+        self.make_room(length);
+        let slices = parts.each_ref().map(|part| IoSlice::new(part));
+        match net::sendmsg(&self.fd, &slices, &mut SendAncillaryBuffer::default(), SendFlags::empty()) {
             Ok(_) => {}
-            Err(Errno::MSGSIZE) => return Err(CommitError::TooLarge(bytes.len())),
+            Err(Errno::MSGSIZE) => return Err(CommitError::TooLarge(length)),
             Err(error) => return Err(CommitError::Socket(error.into())),
         }
         self.outcome(batch, last)

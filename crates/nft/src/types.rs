@@ -63,7 +63,8 @@ pub struct Fields(Vec<u8>);
 
 impl Fields {
     pub fn new() -> Self {
-        Self::default()
+        // Most keys fit: one allocation each.
+        Self(Vec::with_capacity(32))
     }
 
     pub fn with(mut self, field: &[u8]) -> Self {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tombolo_nft::{
     Batch, ChainKind, CommitError, Comparison, CtKey, DESTINATION_TRANSLATED, Element, Expression, Family,
-    Fields, Flow, Header, Hook, MetaKey, NEW, Place, Register, Rejection, Rule, Set, Socket, Table, Type,
-    Value, Verdict,
+    Fields, Flow, Forgotten, Header, Hook, MetaKey, NEW, Place, Register, Rejection, Rule, Set, Socket,
+    Table, Type, Value, Verdict,
 };
 use tombolo_testkit::lab::{isolated, run};
 
@@ -274,16 +274,24 @@ fn connections_of_a_flow_are_forgotten_and_others_stay() {
                 client.send_to(b"?", (address, *port)).unwrap();
             }
             assert_eq!(socket.count_connections(&flow(ports[0])).unwrap(), 1);
-            socket.forget(&[flow(ports[0])]).unwrap();
+            let one = |count: usize| match address.is_ipv4() {
+                true => Forgotten { v4: count, v6: 0 },
+                false => Forgotten { v4: 0, v6: count },
+            };
+            assert_eq!(socket.forget(&[flow(ports[0])]).unwrap(), one(1));
             assert_eq!(socket.count_connections(&flow(ports[0])).unwrap(), 0);
             assert_eq!(socket.count_connections(&flow(ports[1])).unwrap(), 1);
             let other = IpAddr::from([10, 0, 0, 1]);
             let elsewhere = Flow { server: (other, ports[1]), address: Some(other), ..flow(ports[1]) };
-            socket.forget(&[elsewhere]).unwrap();
+            assert_eq!(socket.forget(&[elsewhere]).unwrap(), Forgotten::default());
             assert_eq!(socket.count_connections(&flow(ports[1])).unwrap(), 1);
             let anywhere = Flow { address: None, ..flow(ports[1]) };
-            socket.forget(&[anywhere]).unwrap();
+            assert_eq!(socket.forget(&[anywhere]).unwrap(), one(1));
             assert_eq!(socket.count_connections(&anywhere).unwrap(), 0);
+            // So many that all connections are read at once.
+            client.send_to(b"?", (address, ports[0])).unwrap();
+            let many: Vec<Flow> = (1..100).map(flow).chain([flow(ports[0])]).collect();
+            assert_eq!(socket.forget(&many).unwrap(), one(1));
         }
     });
 }

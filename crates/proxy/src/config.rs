@@ -25,6 +25,8 @@ pub struct Config {
     pub node_port_addresses: Vec<IpNet>,
     /// Connections to cluster IPs lose their source address, too.
     pub masquerade_all: bool,
+    /// Where Services have their cluster IPs; empty: as the cluster's ServiceCIDRs say.
+    pub service_cidrs: Vec<IpNet>,
     /// How long changes are gathered before they are written together.
     pub gather: Duration,
     /// How often the proxy looks whether somebody else changed its tables.
@@ -47,6 +49,7 @@ impl Config {
             pod_cidrs: Vec::new(),
             node_port_addresses: Vec::new(),
             masquerade_all: false,
+            service_cidrs: Vec::new(),
             gather: Duration::from_millis(20),
             verify: Duration::from_secs(10),
             stuck_after: Duration::from_secs(120),

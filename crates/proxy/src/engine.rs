@@ -3,11 +3,14 @@
 //! Changes are gathered for a moment, decided, planned and written in one transaction. If that fails, or if somebody else
 //! changed the tables, what is loaded is compared with the plan and mended.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
+use tombolo_model::routing::Claim;
 use tombolo_nft::CommitError;
 use tombolo_runtime::Waiting;
 
@@ -157,7 +160,7 @@ impl Engine {
         }
         let node = self.view.node();
         self.health.note_node(!node.leaving);
-        if (&node.routing, &node.pod_cidrs) != (&self.node.routing, &self.node.pod_cidrs) {
+        if !node.is_routed_like(&self.node) {
             // At the start everything is new anyway.
             if self.resync != Some(Cause::Start) {
                 self.resync = Some(Cause::Settings);
@@ -171,13 +174,15 @@ impl Engine {
             pods: self.node.pod_cidrs.clone(),
             node_port_addresses: self.config.node_port_addresses.clone(),
             masquerade_all: self.config.masquerade_all,
+            services: self.node.service_cidrs.clone(),
         }
     }
 
     /// The kernel is spoken to on a thread where waiting hurts nobody.
     async fn write(&mut self, updates: Vec<Update>, resync: Option<Cause>) -> Result<Written, CommitError> {
         let (settings, plan) = (self.settings(), self.plan.clone());
-        let (held, namespace) = (self.kernel.take(), self.config.namespace.clone());
+        let (held, namespace, metrics) =
+            (self.kernel.take(), self.config.namespace.clone(), self.metrics.clone());
         let work = move || {
             let mut kernel = match held {
                 Some(kernel) => kernel,
@@ -186,7 +191,7 @@ impl Engine {
                     Err(error) => return (None, Err(CommitError::Socket(error))),
                 },
             };
-            let written = write(&mut kernel, &plan, updates, &settings, resync);
+            let written = write(&mut kernel, &plan, updates, &settings, resync, &metrics);
             (Some(kernel), written)
         };
         match tokio::task::spawn_blocking(work).await {
@@ -205,10 +210,18 @@ fn write(
     updates: Vec<Update>,
     settings: &Settings,
     resync: Option<Cause>,
+    metrics: &Metrics,
 ) -> Result<Written, CommitError> {
     let mut plan = locked(plan);
     let clashes_before = plan.clashes().count();
-    let Outcome { changes, gone } = plan.update(updates);
+    let Outcome { changes, gone } = match resync {
+        // Everything is new, and compared as a whole.
+        Some(Cause::Start) => {
+            plan.load(updates);
+            Outcome::default()
+        }
+        _ => plan.update(updates),
+    };
     if plan.clashes().count() > clashes_before {
         report_clashes(&plan);
     }
@@ -224,16 +237,30 @@ fn write(
             );
             written
         }
-        None => kernel.apply(&changes)?,
+        None => match kernel.apply(&changes) {
+            Err(error) if error.is_full() => {
+                tracing::info!(%error, "the tables are made anew, with more room");
+                kernel.renew(&plan)?
+            }
+            outcome => outcome?,
+        },
     };
     drop(plan);
     if let Err(error) = kernel.unstick(&changes.unstuck()) {
         tracing::warn!(%error, "clients may stick to backends that are gone");
     }
-    if let Err(error) = kernel.forget(&gone) {
-        tracing::warn!(%error, "UDP clients may still be sent to servers that are gone");
+    if !gone.is_empty() {
+        forget(kernel, &gone, metrics);
     }
     Ok(written)
+}
+
+fn forget(kernel: &mut Kernel, gone: &BTreeSet<(Claim, SocketAddr)>, metrics: &Metrics) {
+    let begin = Instant::now();
+    match kernel.forget(gone) {
+        Ok(forgotten) => metrics.note_forgotten(forgotten, begin.elapsed()),
+        Err(error) => tracing::warn!(%error, "UDP clients may still be sent to servers that are gone"),
+    }
 }
 
 fn report_clashes(plan: &Plan) {

@@ -12,7 +12,7 @@ use tombolo_model::routing::{self, Imported, Input};
 use tombolo_runtime::Key;
 
 use crate::config::Config;
-use crate::watch::is_unknown;
+use crate::optional::is_unknown;
 
 /// What the node of `config` does for a Service, line by line; `None` if there is no such Service.
 pub async fn explain(config: &Config, client: &Client, key: &Key) -> Result<Option<Vec<String>>, Error> {

@@ -12,9 +12,11 @@ mod health;
 mod http;
 pub mod kernel;
 mod metrics;
+mod optional;
 pub mod plan;
 mod ruleset;
 pub mod simulate;
+mod trim;
 mod watch;
 
 pub use self::config::Config;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use prometheus_client::collector::Collector;
@@ -17,13 +18,17 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
+use tombolo_api::service::IpFamily;
 use tombolo_model::routing::{Action, Nearness, Reason, Route, Tier};
+use tombolo_nft::Forgotten;
 
 use crate::engine::{Cause, SharedPlan, locked};
 use crate::kernel::{Refused, Written, counter_place};
 use crate::watch::{Changed, Pending};
 
 type Labels<const N: usize> = [(&'static str, String); N];
+/// As kube-proxy has them: by `ip_family`.
+type ByFamily<M> = Family<Labels<1>, M, fn() -> M>;
 
 /// Everything measured. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -31,16 +36,19 @@ pub struct Metrics(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    sync: Histogram,
-    full: Histogram,
-    partial: Histogram,
-    programming: Histogram,
+    sync: ByFamily<Histogram>,
+    full: ByFamily<Histogram>,
+    partial: ByFamily<Histogram>,
+    programming: ByFamily<Histogram>,
     event: Histogram,
-    last: Gauge,
-    queued: Gauge,
+    last: ByFamily<Gauge>,
+    queued: ByFamily<Gauge>,
     service_changes: Counter,
     endpoint_changes: Counter,
-    failures: Counter,
+    failures: ByFamily<Counter>,
+    cleanup_failures: ByFamily<Counter>,
+    forgetting: ByFamily<Histogram>,
+    forgotten: ByFamily<Counter>,
     healthz: Family<Labels<1>, Counter>,
     livez: Family<Labels<1>, Counter>,
     resyncs: Family<Labels<1>, Counter>,
@@ -52,22 +60,20 @@ struct Inner {
 
 impl Default for Inner {
     fn default() -> Self {
-        let usual = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
-        // From a quarter of a second to five minutes, as kube-proxy has them.
-        let long = [
-            0.25, 0.5, 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 15., 20., 25., 30., 40., 50., 60., 120., 300.,
-        ];
         Self {
-            sync: usual(),
-            full: usual(),
-            partial: usual(),
-            programming: Histogram::new(long),
+            sync: ByFamily::new_with_constructor(usual),
+            full: ByFamily::new_with_constructor(usual),
+            partial: ByFamily::new_with_constructor(usual),
+            programming: ByFamily::new_with_constructor(long),
             event: usual(),
-            last: Gauge::default(),
-            queued: Gauge::default(),
+            last: ByFamily::default(),
+            queued: ByFamily::default(),
             service_changes: Counter::default(),
             endpoint_changes: Counter::default(),
-            failures: Counter::default(),
+            failures: ByFamily::default(),
+            cleanup_failures: ByFamily::default(),
+            forgetting: ByFamily::new_with_constructor(usual),
+            forgotten: ByFamily::default(),
             healthz: Family::default(),
             livez: Family::default(),
             resyncs: Family::default(),
@@ -77,6 +83,26 @@ impl Default for Inner {
             state: Mutex::default(),
         }
     }
+}
+
+fn usual() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 15))
+}
+
+/// From a quarter of a second to five minutes, as kube-proxy has them.
+fn long() -> Histogram {
+    Histogram::new([
+        0.25, 0.5, 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 15., 20., 25., 30., 40., 50., 60., 120., 300.,
+    ])
+}
+
+fn labels(family: IpFamily) -> Labels<1> {
+    [("ip_family", family.to_string())]
+}
+
+/// Both families are written in one transaction, so what is true of it is true of both.
+fn both() -> [Labels<1>; 2] {
+    [IpFamily::V4, IpFamily::V6].map(labels)
 }
 
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -129,6 +155,21 @@ impl Metrics {
             "Writes that failed",
             inner.failures.clone(),
         );
+        like.register(
+            "sync_proxy_rules_nftables_cleanup_failures",
+            "Times that chains which nobody needs could not be removed",
+            inner.cleanup_failures.clone(),
+        );
+        like.register(
+            "conntrack_reconciler_sync_duration_seconds",
+            "How long it took to forget flows whose server is gone",
+            inner.forgetting.clone(),
+        );
+        like.register(
+            "conntrack_reconciler_deleted_entries",
+            "Flows forgotten because their server is gone",
+            inner.forgotten.clone(),
+        );
         like.register("proxy_healthz", "Answers of /healthz by code", inner.healthz.clone());
         like.register("proxy_livez", "Answers of /livez by code", inner.livez.clone());
         let own = registry.sub_registry_with_prefix("tombolo_proxy");
@@ -157,20 +198,26 @@ impl Metrics {
         now: Timestamp,
     ) {
         let (inner, took) = (&self.0, begin.elapsed());
-        inner.sync.observe(took.as_secs_f64());
-        if resync.is_some() { &inner.full } else { &inner.partial }.observe(took.as_secs_f64());
+        let kind = if resync.is_some() { &inner.full } else { &inner.partial };
+        for labels in both() {
+            inner.sync.get_or_create(&labels).observe(took.as_secs_f64());
+            kind.get_or_create(&labels).observe(took.as_secs_f64());
+            inner.last.get_or_create(&labels).set(now.as_second());
+            let begun = now.as_second() - i64::try_from(took.as_secs()).unwrap_or_default();
+            inner.queued.get_or_create(&labels).set(begun);
+            inner.cleanup_failures.get_or_create(&labels).inc_by(u64::from(written.untidy));
+        }
         if let Some(cause) = resync {
             inner.resyncs.get_or_create(&[("cause", cause.as_str().to_owned())]).inc();
         }
         // What was there before the proxy started says nothing about the proxy.
         if resync != Some(Cause::Start) {
             pending.since.iter().for_each(|since| inner.event.observe(since.elapsed().as_secs_f64()));
-            for trigger in pending.triggers.iter().filter(|trigger| **trigger <= now) {
-                inner.programming.observe(now.duration_since(*trigger).as_secs_f64());
+            for (family, trigger) in pending.triggers.iter().filter(|(_, trigger)| *trigger <= now) {
+                let waited = now.duration_since(*trigger).as_secs_f64();
+                inner.programming.get_or_create(&labels(*family)).observe(waited);
             }
         }
-        inner.last.set(now.as_second());
-        inner.queued.set(now.as_second() - i64::try_from(took.as_secs()).unwrap_or_default());
         inner.service_changes.inc_by(pending.service_changes);
         inner.endpoint_changes.inc_by(pending.endpoint_changes);
         inner.elements.inc_by(written.elements as u64);
@@ -178,7 +225,17 @@ impl Metrics {
     }
 
     pub(crate) fn note_failure(&self) {
-        self.0.failures.inc();
+        for labels in both() {
+            self.0.failures.get_or_create(&labels).inc();
+        }
+    }
+
+    /// Flows were forgotten, in so much time.
+    pub(crate) fn note_forgotten(&self, forgotten: Forgotten, took: Duration) {
+        for (family, count) in [(IpFamily::V4, forgotten.v4), (IpFamily::V6, forgotten.v6)] {
+            self.0.forgetting.get_or_create(&labels(family)).observe(took.as_secs_f64());
+            self.0.forgotten.get_or_create(&labels(family)).inc_by(count as u64);
+        }
     }
 
     pub(crate) fn note_probe(&self, live: bool, code: u16) {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+use ipnet::IpNet;
 use tombolo_api::service::IpFamily;
 use tombolo_model::routing::{Claim, Protocol};
 
@@ -53,12 +54,19 @@ pub struct Simulator {
     affinity: BTreeMap<(IpAddr, IpAddr, Protocol, u16), SocketAddr>,
     /// Whether it is known which addresses pods of this node have.
     knows_pods: bool,
+    /// Where Services have their cluster IPs.
+    services: Vec<IpNet>,
 }
 
 impl Simulator {
     /// Empty tables; `knows_pods` is whether it is known which addresses pods of this node have.
     pub fn new(knows_pods: bool) -> Self {
         Self { knows_pods, ..Self::default() }
+    }
+
+    /// The same where it is known where Services have their cluster IPs.
+    pub fn with_services(self, services: &[IpNet]) -> Self {
+        Self { services: services.to_vec(), ..self }
     }
 
     /// Does what the kernel would; an operation it would refuse is an error.
@@ -189,6 +197,7 @@ impl Simulator {
             Some(Value::Drop) => Fate::Dropped,
             Some(_) => Fate::Rejected,
             None if self.elements.contains_key(&Key::ClusterIp(packet.destination)) => Fate::Rejected,
+            None if self.services.iter().any(|range| range.contains(&packet.destination)) => Fate::Dropped,
             None => Fate::Untouched,
         }
     }

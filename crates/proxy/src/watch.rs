@@ -5,19 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use ipnet::IpNet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::ListParams;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tombolo_api::service::{LAST_CHANGE_TRIGGER_TIME_ANNOTATION, SERVICE_NAME_LABEL};
+use tombolo_api::service::{IpFamily, LAST_CHANGE_TRIGGER_TIME_ANNOTATION, SERVICE_NAME_LABEL};
 use tombolo_api::tombolo::{Dialect, ServiceRef};
 use tombolo_api::{kep, mcs};
 use tombolo_model::routing::{self, Imported, Input};
@@ -25,10 +24,10 @@ use tombolo_model::{Complaint, names};
 use tombolo_runtime::{Cache, Key, follow};
 
 use crate::config::Config;
+use crate::optional::Optional;
 use crate::plan::Update;
+use crate::trim;
 
-/// How often to look whether a kind that is not installed is there now.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Set on a node that is about to be taken away, so that balancers turn elsewhere first.
 const LEAVING_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
@@ -41,6 +40,7 @@ pub(crate) struct View {
     nodes: Arc<Cache<Node>>,
     kep: Arc<Cache<kep::ImportedService>>,
     mcs: Arc<Cache<mcs::ServiceImport>>,
+    ranges: Arc<Cache<ServiceCIDR>>,
     /// The slices that a Service has, or had.
     index: Mutex<BTreeMap<Key, BTreeSet<Key>>>,
     changed: Arc<Changed>,
@@ -62,7 +62,7 @@ pub(crate) struct Pending {
     pub(crate) node: bool,
     pub(crate) since: Option<Instant>,
     /// When endpoints changed, by the clock of whoever wrote their slices.
-    pub(crate) triggers: Vec<Timestamp>,
+    pub(crate) triggers: Vec<(IpFamily, Timestamp)>,
     pub(crate) service_changes: u64,
     pub(crate) endpoint_changes: u64,
 }
@@ -115,7 +115,17 @@ impl Changed {
 pub(crate) struct NodeState {
     pub(crate) routing: routing::Node,
     pub(crate) pod_cidrs: Vec<IpNet>,
+    pub(crate) service_cidrs: Vec<IpNet>,
     pub(crate) leaving: bool,
+}
+
+impl NodeState {
+    /// Whether routes and rules are the same; whether the node is leaving concerns its health only.
+    pub(crate) fn is_routed_like(&self, other: &Self) -> bool {
+        self.routing == other.routing
+            && self.pod_cidrs == other.pod_cidrs
+            && self.service_cidrs == other.service_cidrs
+    }
 }
 
 impl View {
@@ -123,11 +133,12 @@ impl View {
         let view = Arc::new(Self {
             config,
             client,
-            services: Cache::new(),
-            slices: Cache::new(),
-            nodes: Cache::new(),
+            services: Cache::trimmed(trim::service),
+            slices: Cache::trimmed(trim::slice),
+            nodes: Cache::trimmed(trim::node),
             kep: Cache::new(),
             mcs: Cache::new(),
+            ranges: Cache::new(),
             index: Mutex::default(),
             changed: Arc::default(),
             complaints: Mutex::default(),
@@ -157,6 +168,8 @@ impl View {
         let changed = self.changed.clone();
         self.nodes.listen(move |_| changed.mark(|pending| pending.node = true));
         let changed = self.changed.clone();
+        self.ranges.listen(move |_| changed.mark(|pending| pending.node = true));
+        let changed = self.changed.clone();
         self.kep.listen(move |import| changed.mark(|pending| note_import(Dialect::Kep, import, pending)));
         let changed = self.changed.clone();
         self.mcs.listen(move |import| changed.mark(|pending| note_import(Dialect::Mcs, import, pending)));
@@ -168,7 +181,8 @@ impl View {
         index.entry(service.clone()).or_default().insert(Key::of(slice));
         drop(index);
         let trigger = slice.annotations().get(LAST_CHANGE_TRIGGER_TIME_ANNOTATION);
-        let trigger: Option<Timestamp> = trigger.and_then(|time| time.parse().ok());
+        let family = if slice.address_type == "IPv6" { IpFamily::V6 } else { IpFamily::V4 };
+        let trigger = trigger.and_then(|time| Some((family, time.parse().ok()?)));
         self.changed.mark(|pending| {
             pending.services.insert(service);
             pending.triggers.extend(trigger);
@@ -183,8 +197,11 @@ impl View {
         tasks.spawn(follow(self.slices.clone(), Api::all(client.clone()), all()));
         let own = all().fields(&format!("metadata.name={}", self.config.node));
         tasks.spawn(follow(self.nodes.clone(), Api::all(client.clone()), own));
-        tasks.spawn(follow_installed(self.kep.clone(), Api::all(client.clone())));
-        tasks.spawn(follow_installed(self.mcs.clone(), Api::all(client.clone())));
+        tasks.spawn(Optional::installed(client).follow(self.kep.clone()));
+        tasks.spawn(Optional::installed(client).follow(self.mcs.clone()));
+        if self.config.service_cidrs.is_empty() {
+            tasks.spawn(Optional::allowed(client).follow(self.ranges.clone()));
+        }
     }
 
     /// Waits until everything has been listed once: nothing is written on half a picture. Kinds that are not installed
@@ -193,8 +210,11 @@ impl View {
         self.services.synced().await;
         self.slices.synced().await;
         self.nodes.synced().await;
-        synced_if_installed(&self.kep, &Api::all(self.client.clone())).await;
-        synced_if_installed(&self.mcs, &Api::all(self.client.clone())).await;
+        Optional::installed(&self.client).synced(&self.kep).await;
+        Optional::installed(&self.client).synced(&self.mcs).await;
+        if self.config.service_cidrs.is_empty() {
+            Optional::allowed(&self.client).synced(&self.ranges).await;
+        }
     }
 
     /// All Services there are.
@@ -208,7 +228,8 @@ impl View {
             let name = self.config.node.clone();
             let routing =
                 routing::Node { name, cluster: self.config.cluster.clone(), ..routing::Node::default() };
-            return NodeState { routing, pod_cidrs: self.config.pod_cidrs.clone(), leaving: false };
+            let (pod_cidrs, service_cidrs) = (self.config.pod_cidrs.clone(), self.service_cidrs());
+            return NodeState { routing, pod_cidrs, service_cidrs, leaving: false };
         };
         let spec = node.spec.clone().unwrap_or_default();
         let declared = spec.pod_cidrs.unwrap_or_default().into_iter().filter_map(|range| range.parse().ok());
@@ -218,7 +239,19 @@ impl View {
         };
         let tainted = spec.taints.iter().flatten().any(|taint| taint.key == LEAVING_TAINT);
         let routing = routing::Node::read(&node, self.config.cluster.clone(), self.config.region.clone());
-        NodeState { routing, pod_cidrs, leaving: tainted || node.metadata.deletion_timestamp.is_some() }
+        let leaving = tainted || node.metadata.deletion_timestamp.is_some();
+        NodeState { routing, pod_cidrs, service_cidrs: self.service_cidrs(), leaving }
+    }
+
+    /// Where Services have their cluster IPs, in an order that does not depend on chance.
+    fn service_cidrs(&self) -> Vec<IpNet> {
+        if !self.config.service_cidrs.is_empty() {
+            return self.config.service_cidrs.clone();
+        }
+        let objects = self.ranges.all();
+        let told = objects.iter().filter_map(|range| range.spec.as_ref()?.cidrs.as_ref());
+        let ranges: BTreeSet<IpNet> = told.flatten().filter_map(|range| range.parse().ok()).collect();
+        ranges.into_iter().collect()
     }
 
     /// What is new about a Service, decided.
@@ -313,42 +346,4 @@ fn serving(slice: &EndpointSlice) -> impl Iterator<Item = SocketAddr> + '_ {
     let ports: Vec<u16> = ports.collect();
     addresses
         .flat_map(move |address| ports.clone().into_iter().map(move |port| SocketAddr::new(address, port)))
-}
-
-/// Whether there is no such thing or no such kind. Of a kind that nobody installed an API server may say so without saying
-/// why.
-pub(crate) fn is_unknown(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
-}
-
-async fn is_installed<K>(api: &Api<K>) -> bool
-where
-    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    !matches!(api.list(&ListParams::default().limit(1)).await, Err(error) if is_unknown(&error))
-}
-
-async fn follow_installed<K>(cache: Arc<Cache<K>>, api: Api<K>)
-where
-    K: kube::Resource<DynamicType: Default>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
-{
-    while !is_installed(&api).await {
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
-    follow(cache, api, watcher::Config::default()).await;
-}
-
-async fn synced_if_installed<K>(cache: &Cache<K>, api: &Api<K>)
-where
-    K: ResourceExt + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    if is_installed(api).await {
-        cache.synced().await;
-    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace as Namespace1, Node, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -199,7 +200,9 @@ fn services_of_the_cluster_are_routed_followed_and_told_about() {
                 r#"tombolo_proxy_endpoints{source="",tier="all"} 1"#,
                 r#"tombolo_proxy_resyncs_total{cause="start"} 1"#,
                 "kubeproxy_sync_proxy_rules_endpoint_changes_total",
-                "kubeproxy_sync_partial_proxy_rules_duration_seconds_count",
+                r#"kubeproxy_sync_partial_proxy_rules_duration_seconds_count{ip_family="IPv4"}"#,
+                r#"kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv6"}"#,
+                r#"kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total{ip_family="IPv4"} 0"#,
             ] {
                 assert!(metrics.contains(line), "{line}\n{metrics}");
             }
@@ -207,6 +210,101 @@ fn services_of_the_cluster_are_routed_followed_and_told_about() {
             let told = told.unwrap().unwrap().join("\n");
             assert!(told.contains("10.1.2.1"), "{told}");
             mend(running).await;
+            count_refusals(running).await;
+            count_forgotten(running).await;
+        });
+    });
+}
+
+fn plain(name: &str, address: &str, protocol: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "clusterIP": address,
+            "ports": [{"name": "main", "port": 80, "targetPort": 8080, "protocol": protocol}],
+        },
+    })
+}
+
+/// Who is refused shows by Service, frontend and reason.
+async fn count_refusals(running: &Running) {
+    let api: Api<Service> = Api::namespaced(running.client.clone(), "default");
+    create::<Service>(&api, plain("empty", "10.96.7.8", "TCP")).await;
+    let (from, to) = (&running.lab.nodes[0].pods[1], "10.96.7.8:80".parse().unwrap());
+    let line = r#"tombolo_proxy_refused_packets_total{namespace="default",service="empty",frontend="TCP 10.96.7.8 80",why="no_endpoints"} "#;
+    wait(async || {
+        let _ = try_ask(from, to, Protocol::Tcp);
+        let metrics = running.metrics();
+        let counted = metrics.lines().find_map(|told| told.strip_prefix(line));
+        counted.is_some_and(|count| count != "0")
+    })
+    .await;
+}
+
+/// A live UDP flow whose server goes is forgotten, and counted.
+async fn count_forgotten(running: &Running) {
+    let api: Api<Service> = Api::namespaced(running.client.clone(), "default");
+    create::<Service>(&api, plain("datagrams", "10.96.7.9", "UDP")).await;
+    let slices: Api<EndpointSlice> = Api::namespaced(running.client.clone(), "default");
+    let apply = PatchParams::apply("test").force();
+    let (from, to) = (&running.lab.nodes[0].pods[1], "10.96.7.9:80".parse().unwrap());
+    for server in [&running.lab.nodes[0].pods[0], &running.lab.nodes[1].pods[0]] {
+        let mut slice = slice(&[server]);
+        slice["metadata"] = json!({
+            "name": "datagrams-1", "namespace": "default", "labels": {"kubernetes.io/service-name": "datagrams"},
+        });
+        slice["ports"] = json!([{"name": "main", "port": 8080, "protocol": "UDP"}]);
+        slices.patch("datagrams-1", &apply, &Patch::Apply(slice)).await.unwrap();
+        wait(async || try_ask(from, to, Protocol::Udp).is_ok_and(|answer| answer.server == server.name()))
+            .await;
+    }
+    let line = r#"kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} "#;
+    wait(async || {
+        let metrics = running.metrics();
+        let counted = metrics.lines().find_map(|told| told.strip_prefix(line));
+        counted.is_some_and(|count| count != "0")
+    })
+    .await;
+    let took = r#"kubeproxy_conntrack_reconciler_sync_duration_seconds_count{ip_family="IPv6"}"#;
+    assert!(running.metrics().contains(took));
+}
+
+/// ServiceCIDRs, as servers since 1.33 have them; the embedded one knows them only as a custom resource.
+fn service_cidrs() -> CustomResourceDefinition {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": "servicecidrs.networking.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "https://example.com/for-a-test"},
+        },
+        "spec": {
+            "group": "networking.k8s.io", "scope": "Cluster",
+            "names": {"plural": "servicecidrs", "singular": "servicecidr", "kind": "ServiceCIDR"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    }))
+    .unwrap()
+}
+
+#[test]
+fn unused_addresses_of_the_ranges_the_cluster_tells_of_are_dropped() {
+    isolated(|| {
+        with_proxies(vec![service_cidrs()], async |running| {
+            let range = json!({
+                "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+                "metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/16"]},
+            });
+            create::<ServiceCIDR>(&Api::all(running.client.clone()), range).await;
+            let (from, unused) = (&running.lab.nodes[0].pods[1], "10.96.7.99:80".parse().unwrap());
+            let place = &running.lab.nodes[0].place;
+            wait(async || {
+                place.run("nft list chain ip tombolo-proxy unknown-ports").contains("10.96.0.0/16 drop")
+            })
+            .await;
+            let error = try_ask(from, unused, Protocol::Tcp).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
         });
     });
 }

@@ -5,7 +5,7 @@
 //! guarded by a name or a resource version, it asks the server again.
 //!
 //! What belongs together is found without looking through everything: an index puts each object into the groups its
-//! function names.
+//! function names. A cache need not keep what its readers do not read: [`Cache::trimmed`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -19,9 +19,9 @@ use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 
 use crate::key::Key;
+use crate::signal::Signal;
 
 /// What happened to one object.
 #[derive(Debug)]
@@ -37,12 +37,15 @@ pub enum Change<'a, K> {
 type Listener<K> = Box<dyn Fn(&Change<'_, K>) + Send + Sync>;
 /// The groups an object belongs to.
 type Grouping<K> = fn(&K) -> Vec<Key>;
+/// Takes away what nobody reads.
+type Trim<K> = fn(&mut K);
 
 /// All objects of kind `K`, as far as they are known.
 pub struct Cache<K> {
     objects: Mutex<Objects<K>>,
     listeners: Mutex<Vec<Listener<K>>>,
-    synced: watch::Sender<bool>,
+    synced: Signal<bool>,
+    trim: Trim<K>,
 }
 
 struct Objects<K> {
@@ -91,9 +94,18 @@ impl<K: ResourceExt> Cache<K> {
 
     /// One that also knows which objects belong together; see [`Cache::group`].
     pub fn grouped(grouping: fn(&K) -> Vec<Key>) -> Arc<Self> {
+        Self::with(grouping, |_| ())
+    }
+
+    /// One that keeps of each object only what `trim` leaves. Names and the resource version have to stay.
+    pub fn trimmed(trim: fn(&mut K)) -> Arc<Self> {
+        Self::with(|_| Vec::new(), trim)
+    }
+
+    fn with(grouping: Grouping<K>, trim: Trim<K>) -> Arc<Self> {
         let objects = Objects { all: BTreeMap::new(), groups: BTreeMap::new(), grouping };
-        let synced = watch::Sender::new(false);
-        Arc::new(Self { objects: Mutex::new(objects), listeners: Mutex::default(), synced })
+        let synced = Signal::new(false);
+        Arc::new(Self { objects: Mutex::new(objects), listeners: Mutex::default(), synced, trim })
     }
 
     /// Calls `listener` with the old and the new state of every object that changes from now on.
@@ -117,7 +129,7 @@ impl<K: ResourceExt> Cache<K> {
     /// Waits until everything has been listed once.
     pub async fn synced(&self) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+        self.synced.wait_for(|synced| synced).await;
     }
 
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
@@ -152,8 +164,14 @@ impl<K: ResourceExt> Cache<K> {
         listeners.iter().for_each(|listener| listener(&change));
     }
 
+    /// An object as it is kept.
+    fn keep(&self, mut object: K) -> Arc<K> {
+        (self.trim)(&mut object);
+        Arc::new(object)
+    }
+
     fn put(&self, object: K) {
-        let object = Arc::new(object);
+        let object = self.keep(object);
         let old = self.objects().put(object.clone());
         self.tell(Change::Put { old: old.as_deref(), new: &object });
     }
@@ -180,7 +198,7 @@ impl<K: ResourceExt> Cache<K> {
                 self.tell(Change::Put { old: old.as_deref(), new });
             }
         }
-        self.synced.send_replace(true);
+        self.synced.set(true);
     }
 }
 
@@ -225,7 +243,7 @@ async fn read<T, K>(
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
                 let key = Key::of(&object);
-                listed.extend(open(object).map(|object| (key, Arc::new(object))));
+                listed.extend(open(object).map(|object| (key, cache.keep(object))));
             }
             Ok(Event::InitDone) => cache.replace(std::mem::take(&mut listed)),
             Err(error) => {
@@ -295,6 +313,18 @@ mod tests {
         let names: Vec<String> = cache.within("a").iter().map(|object| object.name_any()).collect();
         assert_eq!(names, ["moved", "new", "same"]);
         assert!(cache.within("b").is_empty());
+    }
+
+    #[test]
+    fn a_trimmed_cache_keeps_and_tells_what_is_left() {
+        let cache = Cache::trimmed(|object: &mut ConfigMap| object.data = None);
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let log = heard.clone();
+        cache.listen(move |object: &ConfigMap| log.lock().unwrap().push(object.data.is_some()));
+        let full = ConfigMap { data: Some([("a".to_owned(), "b".to_owned())].into()), ..object("one", "1") };
+        cache.put(full);
+        assert_eq!(cache.get(&Key::new("a", "one")).unwrap().data, None);
+        assert_eq!(*heard.lock().unwrap(), [false]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The process kit: what every part of Tombolo needs around its decisions.
 //!
 //! Watch events → [`Cache`] → [`Queue`] → a [`Controller`] that looks at everything and does what is missing; one clock;
-//! [`Candidate`]s for leadership; [`put`], which writes only what differs, and [`Events`]; [`Readiness`] and the [`Admin`] endpoint that tells about it.
+//! [`Candidate`]s for leadership; [`Signal`]s to wait for; [`put`], which writes only what differs, and [`Events`]; [`Readiness`] and the [`Admin`] endpoint that tells about it.
 
 mod admin;
 mod cache;
@@ -11,6 +11,8 @@ mod key;
 mod leader;
 mod queue;
 mod readiness;
+mod signal;
+mod trim;
 mod work;
 mod write;
 
@@ -22,5 +24,7 @@ pub use self::key::Key;
 pub use self::leader::Candidate;
 pub use self::queue::Queue;
 pub use self::readiness::{Readiness, Waiting};
+pub use self::signal::Signal;
+pub use self::trim::{trim_annotations, trim_metadata};
 pub use self::work::{Controller, Next, is_conflict, is_not_found, is_place_gone, unless_gone, work};
 pub use self::write::{Extent, Kind, delete, find, holds, put};

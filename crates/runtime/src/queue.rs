@@ -25,6 +25,8 @@ struct State<T> {
     ready: VecDeque<T>,
     members: BTreeSet<T>,
     later: BTreeMap<T, Instant>,
+    /// The same, the earliest first.
+    timetable: BTreeSet<(Instant, T)>,
     failures: BTreeMap<T, u32>,
 }
 
@@ -40,6 +42,7 @@ impl<T: Ord + Clone> Queue<T> {
             ready: VecDeque::new(),
             members: BTreeSet::new(),
             later: BTreeMap::new(),
+            timetable: BTreeSet::new(),
             failures: BTreeMap::new(),
         };
         Self { state: Mutex::new(state), wake: Notify::new() }
@@ -53,10 +56,7 @@ impl<T: Ord + Clone> Queue<T> {
     /// Adds `item` after a while; of several such wishes the earliest counts.
     pub fn add_after(&self, item: T, delay: Duration) {
         let due = Instant::now() + delay;
-        let mut state = self.state();
-        let known = state.later.entry(item).or_insert(due);
-        *known = due.min(*known);
-        drop(state);
+        self.state().postpone(item, due);
         self.wake.notify_one();
     }
 
@@ -86,6 +86,7 @@ impl<T: Ord + Clone> Queue<T> {
             match due {
                 None => self.wake.notified().await,
                 Some(due) => tokio::select! {
+                    biased;
                     () = self.wake.notified() => {}
                     () = sleep_until(due) => {}
                 },
@@ -105,15 +106,26 @@ impl<T: Ord + Clone> State<T> {
         }
     }
 
+    fn postpone(&mut self, item: T, due: Instant) {
+        match self.later.get(&item) {
+            Some(known) if *known <= due => return,
+            Some(known) => drop(self.timetable.remove(&(*known, item.clone()))),
+            None => {}
+        }
+        self.timetable.insert((due, item.clone()));
+        self.later.insert(item, due);
+    }
+
     /// The first item, or when to ask again.
     fn pop(&mut self, now: Instant) -> Result<T, Option<Instant>> {
-        let due: Vec<T> =
-            self.later.iter().filter(|(_, due)| **due <= now).map(|(item, _)| item.clone()).collect();
-        for item in due {
+        while self.timetable.first().is_some_and(|(due, _)| *due <= now) {
+            let Some((_, item)) = self.timetable.pop_first() else { break };
             self.later.remove(&item);
             self.push(item);
         }
-        let Some(item) = self.ready.pop_front() else { return Err(self.later.values().min().copied()) };
+        let Some(item) = self.ready.pop_front() else {
+            return Err(self.timetable.first().map(|(due, _)| *due));
+        };
         self.members.remove(&item);
         Ok(item)
     }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::queue::Queue;
 
 /// An attempt that takes longer is given up: a server that hangs must not keep everything else waiting for ever.
-const LONGEST_ATTEMPT: Duration = Duration::from_secs(30);
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(10);
 
 /// What is to be done with an item after it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt as _, unfold};
 use http_body::{Body, Frame};
 
-use crate::faults::{Faults, Outage};
+use crate::faults::Faults;
 
 /// The body of an answer on its way through the faults.
 pub(crate) struct FaultyBody(Content);
@@ -31,8 +31,7 @@ impl FaultyBody {
     {
         let body = Box::pin(body);
         let Some(faults) = watch else { return Self(Content::Stream(pieces(body).boxed())) };
-        let outage = faults.watch_outage();
-        let state = Watched { pieces: pieces(body).boxed(), faults, outage, over: false };
+        let state = Watched { pieces: pieces(body).boxed(), faults, over: false };
         Self(Content::Stream(unfold(state, Watched::next).boxed()))
     }
 }
@@ -58,7 +57,6 @@ where
 struct Watched {
     pieces: BoxStream<'static, io::Result<Bytes>>,
     faults: Faults,
-    outage: tokio::sync::watch::Receiver<Outage>,
     over: bool,
 }
 
@@ -69,8 +67,7 @@ impl Watched {
         }
         let piece = tokio::select! {
             biased;
-            broken = self.outage.wait_for(|outage| *outage == Outage::Refused) => {
-                drop(broken);
+            () = self.faults.refused() => {
                 Some(Err(io::Error::new(io::ErrorKind::ConnectionReset, "partitioned")))
             }
             piece = self.pieces.next() => piece,

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tombolo_apiserver::{Cluster, User};
+use tombolo_runtime::Signal;
 use tower::{Service, ServiceExt as _, service_fn};
 
 use crate::body::FaultyBody;
@@ -76,7 +76,7 @@ pub struct Faults(Arc<Shared>);
 struct Shared {
     dice: Mutex<fastrand::Rng>,
     plan: Mutex<FaultPlan>,
-    outage: watch::Sender<Outage>,
+    outage: Signal<Outage>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -88,7 +88,7 @@ impl Faults {
         Self(Arc::new(Shared {
             dice: Mutex::new(fastrand::Rng::with_seed(seed)),
             plan: Mutex::default(),
-            outage: watch::Sender::new(Outage::None),
+            outage: Signal::new(Outage::None),
         }))
     }
 
@@ -98,7 +98,12 @@ impl Faults {
     }
 
     pub fn outage(&self, outage: Outage) {
-        self.0.outage.send_replace(outage);
+        self.0.outage.set(outage);
+    }
+
+    /// Whether the cluster is out of reach.
+    pub fn is_out(&self) -> bool {
+        self.0.outage.get() != Outage::None
     }
 
     /// Nothing goes wrong any more.
@@ -151,20 +156,15 @@ impl Faults {
 
     /// Waits until the cluster can be reached, or fails.
     pub(crate) async fn reach(&self) -> io::Result<()> {
-        let mut outage = self.0.outage.subscribe();
-        let now = *outage
-            .wait_for(|outage| *outage != Outage::Silent)
-            .await
-            .map_err(|_| io::Error::other("the faults are gone"))?;
-        match now {
+        match self.0.outage.wait_for(|outage| outage != Outage::Silent).await {
             Outage::Refused => Err(io::Error::new(io::ErrorKind::ConnectionRefused, "partitioned")),
             _ => Ok(()),
         }
     }
 
-    /// Resolves when the network changes.
-    pub(crate) fn watch_outage(&self) -> watch::Receiver<Outage> {
-        self.0.outage.subscribe()
+    /// Resolves when connections break.
+    pub(crate) async fn refused(&self) {
+        self.0.outage.wait_for(|outage| outage == Outage::Refused).await;
     }
 
     async fn wait(&self) {

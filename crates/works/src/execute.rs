@@ -12,14 +12,15 @@ use tombolo_api::karmada::MANAGED_LABEL;
 use tombolo_api::karmada::work::{
     CONFLICT_RESOLUTION_ANNOTATION, ConflictResolution, NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work,
 };
-use tombolo_model::multi_cluster_service::Version;
+use tombolo_model::multi_cluster_service::{self, Version, is_collectable};
 use tombolo_runtime::{
     Change, Controller, Extent, Key, Kind, Next, Queue, delete, find, is_conflict, put, unless_gone,
 };
 
+use crate::attach::{Attachments, Wish, is_local_first, service_of};
 use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targets};
 use crate::shared::{Shared, WRITER};
-use crate::status::{Outcome, tell_applied};
+use crate::status::{Done, Outcome, tell_applied};
 
 /// Annotation of a Service in the member: the generation of the Work it was made from.
 const WORK_GENERATION_ANNOTATION: &str = "tombolo.dev/work-generation";
@@ -41,20 +42,25 @@ pub(crate) enum Item {
 pub(crate) struct Executor {
     shared: Arc<Shared>,
     queue: Arc<Queue<Item>>,
+    attachments: Arc<Attachments>,
 }
 
 impl Executor {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        let queue = Arc::new(Queue::new());
-        listen_to_works(shared, &queue);
+        let (queue, attachments) = (Arc::new(Queue::new()), Arc::new(Attachments::new()));
+        listen_to_works(shared, &queue, &attachments);
         listen_to_member(shared, &queue);
-        Self { shared: shared.clone(), queue }
+        Self { shared: shared.clone(), queue, attachments }
     }
 }
 
-fn listen_to_works(shared: &Arc<Shared>, queue: &Arc<Queue<Item>>) {
-    let add = queue.clone();
+fn listen_to_works(shared: &Arc<Shared>, queue: &Arc<Queue<Item>>, attachments: &Arc<Attachments>) {
+    let (add, look, attachments) = (queue.clone(), shared.clone(), attachments.clone());
     shared.works.listen_to_changes(move |change| {
+        let (Change::Put { new: work, .. } | Change::Gone(work)) = change;
+        if let Some(service) = multi_cluster_service::service_of(work) {
+            attachments.forget_unless_wanted(&look, &service);
+        }
         let last = match change {
             Change::Put { old, new } => {
                 add.add(Item::Work(new.name_any()));
@@ -73,7 +79,13 @@ fn listen_to_member(shared: &Arc<Shared>, queue: &Arc<Queue<Item>>) {
         note(&look, &add, Target::of_service(service), look.maker(service));
     });
     let (add, look) = (queue.clone(), shared.clone());
-    shared.member.slices.listen(move |slice| note(&look, &add, Target::of_slice(slice), look.maker(slice)));
+    shared.member.slices.listen(move |slice| {
+        note(&look, &add, Target::of_slice(slice), look.maker(slice));
+        // Local endpoints that come and go decide whether remote ones are needed.
+        let service = service_of(slice).filter(|service| is_collectable(slice, service));
+        let works = service.iter().flat_map(|service| look.works_of(service));
+        works.filter(|work| is_local_first(work)).for_each(|work| add.add(Item::Work(work.name_any())));
+    });
     let (add, look) = (queue.clone(), shared.clone());
     shared.member.namespaces.listen(move |namespace| {
         let name = namespace.name_any();
@@ -103,7 +115,7 @@ impl Controller for Executor {
 
     async fn reconcile(&self, item: &Item) -> Result<Next, Error> {
         match item {
-            Item::Work(name) => self.apply(name).await?,
+            Item::Work(name) => return self.apply(name).await,
             Item::Object(Target { kind: TakenKind::Service, key }) => self.check_service(key).await?,
             Item::Object(Target { kind: TakenKind::EndpointSlice, key }) => self.check_slice(key).await?,
         }
@@ -123,11 +135,13 @@ impl From<Error> for Failure {
     }
 }
 
-type Applied = Result<Option<serde_json::Value>, Failure>;
+type Applied = Result<Done, Failure>;
 
 impl Executor {
-    async fn apply(&self, name: &str) -> Result<(), Error> {
-        let Some(work) = self.shared.work(name).filter(|work| is_dispatched(work)) else { return Ok(()) };
+    async fn apply(&self, name: &str) -> Result<Next, Error> {
+        let Some(work) = self.shared.work(name).filter(|work| is_dispatched(work)) else {
+            return Ok(Next::Rest);
+        };
         let mut results: Vec<(Option<Manifest>, Outcome)> = Vec::new();
         let mut attempt = Ok(());
         for manifest in read_all(&work) {
@@ -135,7 +149,7 @@ impl Executor {
                 Err(refusal) => results.push((None, Err(refusal))),
                 Ok(manifest) => {
                     let outcome = match self.apply_one(&work, &manifest).await {
-                        Ok(status) => Ok(status),
+                        Ok(done) => Ok(done),
                         Err(Failure::Refused(why)) => Err(why),
                         Err(Failure::Attempt(error)) => {
                             let why = error.to_string();
@@ -151,7 +165,10 @@ impl Executor {
         if !attempt.as_ref().is_err_and(is_conflict) {
             tell_applied(&self.shared, &work, &results).await?;
         }
-        attempt
+        attempt.map(|()| {
+            let again = results.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()?.look_again_in).min();
+            again.map_or(Next::Rest, Next::Again)
+        })
     }
 
     async fn apply_one(&self, work: &Work, manifest: &Manifest) -> Applied {
@@ -188,7 +205,7 @@ impl Executor {
         let current = find(&api, self.shared.member.services.get(&key), &key.name).await?;
         let foreign = current.as_ref().filter(|current| self.shared.maker(&***current).is_none());
         if let Some(foreign) = foreign.filter(|_| !overwrites(service)) {
-            return Ok(status_of(foreign));
+            return Ok(Done::with_status(status_of(foreign)));
         }
         let mut desired = service.clone();
         self.mark(work, &mut desired);
@@ -203,18 +220,29 @@ impl Executor {
             annotations.insert(ADOPTED_ANNOTATION.to_owned(), adopted.clone());
         }
         let written = put(WRITER, &api, current.as_deref(), &desired, Extent::Part).await?;
-        Ok(written.as_ref().or(current.as_deref()).and_then(status_of))
+        Ok(Done::with_status(written.as_ref().or(current.as_deref()).and_then(status_of)))
     }
 
+    /// Makes the slice, or takes it back while the strategy does without it.
     async fn apply_slice(&self, work: &Work, slice: &EndpointSlice) -> Applied {
+        let wish = Wish::read(work).map_err(Failure::Refused)?;
         let key = Key::of(slice);
         let api: Api<EndpointSlice> = Api::namespaced(self.shared.member.client.clone(), &key.namespace);
-        let mut current = find(&api, self.shared.member.slices.get(&key), &key.name).await?;
-        if let Some(held) = &current {
-            if self.shared.maker(&**held).is_none() {
-                let why = format!("an EndpointSlice {key} of someone else is in the way");
-                return Err(Failure::Refused(why));
+        let answer = self.attachments.judge(&self.shared, wish, slice).await?;
+        let done = Done { status: None, held_back: !answer.attached, look_again_in: answer.look_again_in };
+        let known = self.shared.member.slices.get(&key);
+        // One that is not known yet brings us back when it is.
+        let mut current = if done.held_back { known } else { find(&api, known, &key.name).await? };
+        if current.as_ref().is_some_and(|held| self.shared.maker(&**held).is_none()) {
+            return Err(Failure::Refused(format!("an EndpointSlice {key} of someone else is in the way")));
+        }
+        if done.held_back {
+            if let Some(held) = &current {
+                delete(&api, &**held).await?;
             }
+            return Ok(done);
+        }
+        if let Some(held) = &current {
             let (given, there) = (Version::of_copy(&slice.metadata), Version::of_copy(&held.metadata));
             if !given.may_replace(&there) {
                 let why = format!(
@@ -232,7 +260,7 @@ impl Executor {
         let mut desired = slice.clone();
         self.mark(work, &mut desired);
         put(WRITER, &api, current.as_deref(), &desired, Extent::Whole).await?;
-        Ok(None)
+        Ok(done)
     }
 
     /// Puts on an object whose it is, whatever the manifest says.

@@ -6,9 +6,10 @@
 //! there should be, so nothing has to be remembered: what was put into the member carries the name of its Work, and goes
 //! when the Work is gone, however long ago that was.
 //!
-//! The strategy of a MultiClusterService travels in the annotations of its Works; whoever attaches slices only sometimes
-//! decides so where a slice is applied.
+//! The strategy of a MultiClusterService travels in the annotations of its Works; `attach` decides for each slice whether it
+//! stands behind its Service now.
 
+mod attach;
 mod collect;
 mod execute;
 mod manifest;
@@ -49,6 +50,15 @@ pub struct Config {
     pub clock: Clock,
 }
 
+/// Ends the listening when it is dropped: listeners hold what holds the cache, so nobody else would free either.
+struct Listening(Arc<Shared>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.works.stop_telling();
+    }
+}
+
 /// The Works of one member, ready to be seen to.
 pub struct Works {
     shared: Arc<Shared>,
@@ -69,6 +79,7 @@ impl Works {
     /// Sees to them, for ever. A hub that has none for this member, or does not let it see them, is asked again.
     pub async fn run(self) {
         let Self { shared, executor, collector } = self;
+        let _listening = Listening(shared.clone());
         let api: Api<Work> = Api::namespaced(shared.hub.clone(), &shared.namespace);
         while let Err(error) = api.list(&ListParams::default().limit(1)).await {
             tracing::debug!(%error, namespace = shared.namespace, "the hub shows no Works");

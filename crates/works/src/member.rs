@@ -9,6 +9,17 @@ use kube::{Api, Client, ResourceExt};
 use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_runtime::{Cache, Key, follow};
 
+/// Ends the listening when it is dropped.
+struct Listening(Member);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.services.stop_telling();
+        self.0.slices.stop_telling();
+        self.0.namespaces.stop_telling();
+    }
+}
+
 /// A member.
 #[derive(Clone)]
 pub struct Member {
@@ -30,9 +41,10 @@ impl Member {
         Self { client, services: Cache::new(), slices: Cache::grouped(grouping), namespaces: Cache::new() }
     }
 
-    /// Keeps its caches in step, for ever.
+    /// Keeps its caches in step, for ever; when that ends, nobody listens to them any more.
     pub async fn follow(self) {
         let all = watcher::Config::default;
+        let _listening = Listening(self.clone());
         tokio::join!(
             follow(self.services, Api::all(self.client.clone()), all()),
             follow(self.slices, Api::all(self.client.clone()), all()),

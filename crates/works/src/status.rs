@@ -2,6 +2,8 @@
 //!
 //! Each condition has a writer of its own, so that the two controllers do not undo each other's.
 
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Error, ResourceExt};
@@ -17,8 +19,28 @@ use crate::shared::{Shared, WRITER};
 const COLLECTOR: &str = "tombolo-works-collector";
 const APPLIED: &str = "Manifest has been successfully applied";
 
-/// What became of one manifest: the status of the object in the member, or why there is none.
-pub(crate) type Outcome = Result<Option<Value>, String>;
+const HELD_BACK: &str =
+    "Manifest has been successfully applied: held back while enough local endpoints are ready";
+
+/// What became of one manifest, or why nothing did.
+pub(crate) type Outcome = Result<Done, String>;
+
+/// What became of a manifest that could be applied.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Done {
+    /// The status of the object in the member.
+    pub(crate) status: Option<Value>,
+    /// The strategy does without the object now.
+    pub(crate) held_back: bool,
+    /// When time alone may change that.
+    pub(crate) look_again_in: Option<Duration>,
+}
+
+impl Done {
+    pub(crate) fn with_status(status: Option<Value>) -> Self {
+        Self { status, ..Self::default() }
+    }
+}
 
 /// Says what became of a Work. A slice whose endpoints changed and are applied again is no news: only the first success,
 /// failures and recoveries are written, so that a change of endpoints costs no write per consumer here.
@@ -52,7 +74,9 @@ fn applied(results: &[(Option<Manifest>, Outcome)]) -> Desired {
     let failures: Vec<&str> =
         results.iter().filter_map(|(_, outcome)| outcome.as_ref().err()).map(String::as_str).collect();
     if failures.is_empty() {
-        return Desired::new(WorkCondition::Applied, true, WorkReason::AppliedSuccessful, APPLIED);
+        let held_back = results.iter().any(|(_, outcome)| outcome.as_ref().is_ok_and(|done| done.held_back));
+        let message = if held_back { HELD_BACK } else { APPLIED };
+        return Desired::new(WorkCondition::Applied, true, WorkReason::AppliedSuccessful, message);
     }
     let (done, all) = (results.len() - failures.len(), results.len());
     let message = format!("Failed to apply all manifests ({done}/{all}): {}", failures.join("; "));
@@ -63,7 +87,7 @@ fn applied(results: &[(Option<Manifest>, Outcome)]) -> Desired {
 fn manifest_statuses(results: &[(Option<Manifest>, Outcome)]) -> Vec<ManifestStatus> {
     let one = |(ordinal, (manifest, outcome)): (usize, &(Option<Manifest>, Outcome))| ManifestStatus {
         identifier: identifier(ordinal, manifest.as_ref()),
-        status: outcome.as_ref().ok().cloned().flatten(),
+        status: outcome.as_ref().ok().and_then(|done| done.status.clone()),
         health: Some(if outcome.is_ok() { Health::Healthy } else { Health::Unhealthy }),
     };
     results.iter().enumerate().map(one).collect()

@@ -7,6 +7,7 @@ mod process;
 mod propagation;
 mod proxy;
 mod sample;
+mod works;
 
 use clap::Subcommand;
 
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Dns(dns::Args),
     /// The service proxy: loading and changing thousands of Services, against nft in kube-proxy's layout. Needs root
     Proxy(proxy::Args),
+    /// Many clusters and many MultiClusterServices: writes per change, and what heartbeats cost
+    Works(works::Args),
 }
 
 pub(crate) fn run(command: Command) -> Outcome {
@@ -31,5 +34,6 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Propagation(args) => runtime.block_on(propagation::run(&args)),
         Command::Dns(args) => dns::run(&args),
         Command::Proxy(args) => runtime.block_on(proxy::run(&args)),
+        Command::Works(args) => works::run(&args),
     }
 }

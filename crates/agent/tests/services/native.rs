@@ -497,3 +497,29 @@ async fn native_names_write_nothing_when_nothing_changes() {
         assert_eq!(picture(&fleet.members[1]).await, before, "{strategy}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_native_name_that_cannot_be_made_is_told_to_the_exporter() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &[REMOTE]).await;
+    a.export_mcs().await;
+    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    annotate(b, Some("LocalAndRemote")).await;
+    reaches(b, &[REMOTE]).await;
+    let name = slices(b).await[0].name_any();
+    annotate(b, None).await;
+    reaches(b, &[]).await;
+    let theirs = json!({"metadata": {"name": name}, "addressType": "IPv4", "endpoints": []});
+    create::<EndpointSlice>(b, theirs).await;
+    annotate(b, Some("LocalAndRemote")).await;
+    let ready = || async { a.mcs_condition("Ready").await.unwrap_or_default() };
+    eventually("the export names the cluster and the object", || async {
+        let (status, _, message) = ready().await;
+        status == "False" && message.contains(" b") && message.contains(&name)
+    })
+    .await;
+    api::<EndpointSlice>(b).delete(&name, &DeleteParams::default()).await.unwrap();
+    reaches(b, &[REMOTE]).await;
+    eventually("it is ready", || async { ready().await.0 == "True" }).await;
+}

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Error};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
@@ -87,8 +87,13 @@ impl Run {
         self.begin_life(place);
     }
 
+    /// Leaders are elected at the member's own API server: without it nobody begins.
+    fn can_lead(&self, place: usize) -> bool {
+        !self.world.members[place].own_link.is_out()
+    }
+
     pub(crate) fn start(&mut self, place: usize) {
-        if !self.world.members[place].is_running() {
+        if !self.world.members[place].is_running() && self.can_lead(place) {
             self.note(place, "the agent starts");
             self.world.start(place);
             self.begin_life(place);
@@ -98,7 +103,7 @@ impl Run {
     /// Another process takes over, and for a moment the former leader does not know. Two leaders may contradict each
     /// other, so their requests have to take time.
     pub(crate) async fn take_over(&mut self, place: usize) {
-        if !self.world.members[place].is_running() {
+        if !self.world.members[place].is_running() || !self.can_lead(place) {
             return;
         }
         self.note(place, "a second agent takes over");
@@ -176,6 +181,7 @@ impl Run {
         let Some((backup, _)) = self.backups.iter().rfind(|(_, at)| self.is_noticeable(*at)) else { return };
         self.log.note("the hub is restored from its backup");
         self.world.restore_hub(&backup.clone());
+        self.restored = Some(Instant::now());
         for member in &mut self.world.members {
             let now = |since: Option<Instant>| since.map(|_| Instant::now());
             (member.unobstructed, member.clean) = (now(member.unobstructed), now(member.clean));
@@ -188,8 +194,10 @@ impl Run {
     /// Whether every agent has left a mark at the hub since a backup was taken. One that has not cannot know that the hub
     /// went back: this is a limit of the agent, too.
     fn is_noticeable(&self, backup: Instant) -> bool {
-        let marked = backup + MARK;
-        Instant::now() > marked && !self.cuts.iter().any(|cut| (backup..marked).contains(cut))
+        // Agents that begin anew have yet to leave another one.
+        let begun = self.restored.unwrap_or(backup).max(backup);
+        let marked = begun + MARK;
+        Instant::now() > marked && !self.cuts.iter().any(|cut| (begun..marked).contains(cut))
     }
 }
 
@@ -214,7 +222,11 @@ impl Run {
         let namespace = names::hub_namespace(&self.world.members[place].config.cluster);
         let api: Api<DynamicObject> = Api::namespaced_with(self.world.hub.client(), &namespace, &resource);
         let name = value["metadata"]["name"].as_str().unwrap().to_owned();
-        let _ = api.patch(&name, &PatchParams::apply(FORGED).force(), &Patch::Apply(&value)).await.unwrap();
+        match api.patch(&name, &PatchParams::apply(FORGED).force(), &Patch::Apply(&value)).await {
+            // Once written, a Membership stays whose it is.
+            Err(Error::Api(status)) if kind == "Membership" && status.code == 422 => {}
+            outcome => drop(outcome.unwrap()),
+        }
     }
 
     /// An offer in another cluster's name.

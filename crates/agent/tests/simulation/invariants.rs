@@ -31,6 +31,9 @@ const CALM: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(20);
 /// Finding out what is settled costs more than anything else, so not every look does; what is settled is watched always.
 const SETTLE_EVERY: usize = 4;
+/// An export that was everywhere may take so long to say that it is not: members are given 5 s to follow, and one attempt
+/// to say it may hang for 10 s.
+const LONGEST_LIE: Duration = Duration::from_secs(16);
 /// A source is dead after 30 s; looking, writing and removing take the rest.
 const DEATH: Duration = Duration::from_secs(35);
 /// A consumer that was disturbed needs to reach the hub again first: two heartbeats and the longest retry of a watch.
@@ -49,7 +52,7 @@ pub(crate) enum Invariant {
     Ownership,
     /// No endpoint appears that its source did not publish.
     Provenance,
-    /// An export is said to be everywhere only when it is, in every live member.
+    /// An export is said to be everywhere only when it is, in every live member, or was so seconds ago.
     Truth,
     /// A watermark does not go back while its agent lives.
     Watermark,
@@ -113,6 +116,8 @@ pub(crate) struct Guard {
     beats: BTreeMap<String, (Option<String>, Instant)>,
     foreign: Vec<(usize, Foreign, Key, Value)>,
     looks: usize,
+    /// What is untrue, since when.
+    lies: BTreeMap<String, Instant>,
     /// How many endpoints were settled, summed over all looks: a run that settles nothing checks nothing.
     pub(crate) watched: usize,
 }
@@ -221,7 +226,7 @@ impl Guard {
     }
 
     fn settle(&mut self, world: &World, exempt: &Exempt) {
-        let truth = Truth::of(world);
+        let (truth, mut lies) = (Truth::of(world), BTreeSet::new());
         for (name, offered) in &truth.offered {
             if !self.is_calm(world, name) || !hub_has(world, name, offered) {
                 continue;
@@ -229,9 +234,7 @@ impl Guard {
             let Some(import) = truth.merged(name).import else { continue };
             let is_heard =
                 |source: &str| self.beats.get(source).is_some_and(|beat| beat.1.elapsed() < SILENCE);
-            for lie in claims::lies(world, &truth, name, &import, exempt, is_heard) {
-                locked(&self.state).report(&self.log, Invariant::Truth, lie);
-            }
+            lies.extend(claims::lies(world, &truth, name, &import, exempt, is_heard));
             for consumer in world.members.iter().filter(|member| is_long_ago(member.unobstructed)) {
                 let present = present(consumer);
                 for slice in truth.slices(name, &import, &consumer.config.cluster) {
@@ -252,6 +255,18 @@ impl Guard {
             }
         }
         self.watched += locked(&self.state).settled.len();
+        self.judge(lies);
+    }
+
+    /// What is untrue has to be taken back soon.
+    fn judge(&mut self, lies: BTreeSet<String>) {
+        self.lies.retain(|lie, _| lies.contains(lie));
+        for lie in lies {
+            let since = *self.lies.entry(lie.clone()).or_insert_with(Instant::now);
+            if since.elapsed() >= LONGEST_LIE {
+                locked(&self.state).report(&self.log, Invariant::Truth, lie);
+            }
+        }
     }
 
     /// Whether nothing is on its way any more.

@@ -34,6 +34,8 @@ pub(crate) struct Run {
     pub(crate) exempt: Exempt,
     /// The hub as it was, and when.
     pub(crate) backups: Vec<(Backup, Instant)>,
+    /// When the hub last went back to one of them.
+    pub(crate) restored: Option<Instant>,
     /// When links were cut.
     pub(crate) cuts: Vec<Instant>,
 }
@@ -54,7 +56,7 @@ impl Run {
         log.note("begin");
         let guard = Guard::new(&world, log.clone());
         let backups = vec![(world.hub.backup(), Instant::now())];
-        Self { dice, world, guard, log, exempt: Exempt::new(), backups, cuts: Vec::new() }
+        Self { dice, world, guard, log, exempt: Exempt::new(), backups, restored: None, cuts: Vec::new() }
     }
 
     /// One with services, exports and running agents.

@@ -107,7 +107,9 @@ impl Run {
 
     pub(crate) async fn make_namespace(&mut self, place: usize) {
         if self.world.members[place].is_namespace_free("late") {
-            self.note(place, "the namespace late appears");
+            for which in (0..SERVICES.len()).filter(|which| SERVICES[*which].0 == "late") {
+                self.touch(place, which, "its namespace appears");
+            }
             self.world.members[place].make_namespace("late").await;
             sleep(ms(1)).await;
         }

@@ -19,6 +19,12 @@ pub use pool::{
 /// Prefix of a member's namespace at the hub (DESIGN 4, The flow).
 pub const HUB_NAMESPACE_PREFIX: &str = "tombolo-";
 
+/// Name of a member's heartbeat, a Lease in its namespace at the hub (DESIGN 4, The flow).
+pub const HEARTBEAT: &str = "heartbeat";
+
+/// Name of a member's [`Membership`], beside it.
+pub const STATEMENT: &str = "member";
+
 /// Value of `endpointslice.kubernetes.io/managed-by` on imported slices (KEP-1645 first edition, EndpointSlice).
 pub const SLICE_MANAGER: &str = "agent.tombolo.dev";
 
@@ -84,7 +90,17 @@ pub const LOAD_BALANCER_ADDRESSES_ANNOTATION: &str = "tombolo.dev/load-balancer-
 /// Annotation of a Service: Services with the same value may share a load balancer address.
 pub const ADDRESS_SHARING_KEY_ANNOTATION: &str = "tombolo.dev/address-sharing-key";
 
-/// Annotation of a Service: the step at which the load balancer provider shall fail (KEP-4631, Test Plan, e2e tests,
+/// Annotation of a Service that has a load balancer of ours: what of it was seen and is served, so that a provider that
+/// starts anew knows what has changed (KEP-4631, "to indicate that it has seen the update"). Also: that it is ours.
+pub const LOAD_BALANCER_RECORD_ANNOTATION: &str = "tombolo.dev/load-balancer";
+
+/// Label of a Lease: it is the heartbeat of a node that announces load balancer addresses.
+pub const ANNOUNCER_LABEL: &str = "tombolo.dev/announcer";
+
+/// Annotation of such a Lease: the addresses that the node announces.
+pub const ANNOUNCED_ANNOTATION: &str = "tombolo.dev/announced";
+
+/// Annotation of a Service: the steps at which the load balancer provider shall fail (KEP-4631, Test Plan, e2e tests,
 /// "intentionally failing").
 pub const FAIL_ANNOTATION: &str = "tombolo.dev/fail";
 

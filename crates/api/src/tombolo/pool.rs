@@ -3,12 +3,14 @@
 //! The CRD refuses what is no address; that a range runs forwards and that a CIDR has no stray host bits needs
 //! arithmetic, so [`AddressPoolSpec::ranges`] checks it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use ipnet::IpNet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use kube::core::{Selector, SelectorExt as _};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,6 +108,18 @@ impl AddressPoolSpec {
     /// The ranges of the pool in the order they are written, or the first entry that is none.
     pub fn ranges(&self) -> Result<Vec<AddressRange>, BadAddress> {
         self.addresses.iter().map(|entry| entry.parse()).collect()
+    }
+
+    /// Whether a Service with these labels, in a namespace with those, may have addresses from here. A selector that
+    /// cannot be read selects nothing.
+    pub fn admits(&self, namespace: &BTreeMap<String, String>, service: &BTreeMap<String, String>) -> bool {
+        let matches = |selector: &Option<LabelSelector>, labels| match selector {
+            None => true,
+            Some(selector) => {
+                Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(labels))
+            }
+        };
+        matches(&self.namespace_selector, namespace) && matches(&self.service_selector, service)
     }
 }
 
@@ -228,6 +242,29 @@ mod tests {
         ] {
             assert_eq!(entry.parse::<AddressRange>().unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn a_pool_admits_what_both_its_selectors_select() {
+        let labels = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+        };
+        let pool = |spec: serde_json::Value| -> AddressPoolSpec { serde_json::from_value(spec).unwrap() };
+        let open = pool(serde_json::json!({"addresses": ["192.0.2.1"]}));
+        assert!(open.auto_assign && open.admits(&labels(&[]), &labels(&[])));
+        let picky = pool(serde_json::json!({
+            "addresses": ["192.0.2.1"],
+            "namespaceSelector": {"matchLabels": {"team": "a"}},
+            "serviceSelector": {"matchExpressions": [{"key": "edge", "operator": "Exists"}]},
+        }));
+        let (team, edge) = (labels(&[("team", "a")]), labels(&[("edge", "")]));
+        assert!(picky.admits(&team, &edge));
+        assert!(!picky.admits(&team, &labels(&[])) && !picky.admits(&labels(&[("team", "b")]), &edge));
+        let odd = pool(serde_json::json!({
+            "addresses": ["192.0.2.1"],
+            "serviceSelector": {"matchExpressions": [{"key": "edge", "operator": "Near"}]},
+        }));
+        assert!(!odd.admits(&team, &edge));
     }
 
     #[test]

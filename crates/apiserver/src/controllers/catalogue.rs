@@ -96,6 +96,7 @@ pub(super) async fn maintain(client: Client, catalogue: Arc<Catalogue>) {
     let mut due = None;
     loop {
         tokio::select! {
+            biased;
             // A list comes in pieces; only its end is news.
             Some(event) = changes.next() => match event {
                 Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => continue,

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::watch;
+use tombolo_runtime::Signal;
 
 use super::Stored;
 
@@ -59,7 +59,16 @@ pub(super) struct Log {
     changes: VecDeque<(Timestamp, Arc<Change>)>,
     /// Every change after this revision is still here.
     floor: u64,
-    bell: Arc<watch::Sender<u64>>,
+    bell: Arc<Bell>,
+}
+
+/// Shows the newest revision, or that there will be no other.
+pub(super) type Bell = Signal<Option<u64>>;
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.bell.set(None);
+    }
 }
 
 impl Default for Log {
@@ -70,14 +79,14 @@ impl Default for Log {
 
 impl Log {
     pub(super) fn starting(floor: u64) -> Self {
-        Self { changes: VecDeque::new(), floor, bell: Arc::new(watch::Sender::new(floor)) }
+        Self { changes: VecDeque::new(), floor, bell: Arc::new(Bell::new(Some(floor))) }
     }
 
     pub(super) fn floor(&self) -> u64 {
         self.floor
     }
 
-    pub(super) fn bell(&self) -> Arc<watch::Sender<u64>> {
+    pub(super) fn bell(&self) -> Arc<Bell> {
         self.bell.clone()
     }
 
@@ -105,7 +114,7 @@ impl Log {
     }
 
     pub(super) fn cursor(&self, revision: u64) -> Cursor {
-        Cursor { seen: revision, bell: self.bell.subscribe() }
+        Cursor { seen: revision, bell: self.bell.clone() }
     }
 }
 
@@ -113,15 +122,14 @@ impl Log {
 #[derive(Debug)]
 pub(crate) struct Cursor {
     pub(crate) seen: u64,
-    bell: watch::Receiver<u64>,
+    bell: Arc<Bell>,
 }
 
 impl Cursor {
     /// Waits until there may be something newer; false when the store, or this part of its history, is gone.
     pub(crate) async fn news(&mut self) -> bool {
         let seen = self.seen;
-        // A bell that nobody can ring any more may still show news that never arrived.
-        self.bell.has_changed().is_ok() && self.bell.wait_for(|latest| *latest > seen).await.is_ok()
+        self.bell.wait_for(|latest| latest.is_none_or(|latest| latest > seen)).await.is_some()
     }
 }
 

@@ -233,7 +233,7 @@ impl<A> Writer<'_, A> {
         state.revision = revision;
         // Wake watchers only after the lock is gone, so that none of them finds it taken.
         drop(state);
-        bell.send_replace(revision);
+        bell.set(Some(revision));
     }
 }
 

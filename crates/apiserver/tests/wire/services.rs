@@ -195,6 +195,8 @@ async fn the_internal_traffic_policy_is_defaulted_reset_and_hidden_by_type() {
         (json!({"internalTrafficPolicy": "Local"}), json!("Local")),
         (json!({"clusterIP": "None", "internalTrafficPolicy": "Local"}), json!("Local")),
         (json!({"type": "NodePort"}), json!("Cluster")),
+        (json!({"type": "LoadBalancer"}), json!("Cluster")),
+        (json!({"clusterIP": "None"}), json!("Cluster")),
         (
             json!({"type": "ExternalName", "externalName": "e.com", "internalTrafficPolicy": "Local"}),
             Value::Null,
@@ -222,6 +224,36 @@ async fn the_internal_traffic_policy_is_defaulted_reset_and_hidden_by_type() {
     let home = json!({"spec": {"type": "ClusterIP", "externalName": null}});
     let patched = wire.patch(&path, MERGE, &home).await.ok(200);
     assert_eq!(patched["spec"]["internalTrafficPolicy"], "Local", "a patch gives the stored value back");
+    wire.patch(&path, MERGE, &json!({"spec": {"type": "ExternalName", "externalName": "e.com"}}))
+        .await
+        .ok(200);
+    let put = wire.put(&path, &service("a")).await.ok(200);
+    assert_eq!(put["spec"]["internalTrafficPolicy"], "Cluster", "a PUT does not");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_internal_traffic_policy_goes_with_every_other_setting_of_traffic() {
+    let wire = Wire::new();
+    let path = format!("{SERVICES}/a");
+    for spec in [
+        json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}),
+        json!({"type": "LoadBalancer", "externalTrafficPolicy": "Cluster"}),
+        json!({"type": "NodePort", "externalTrafficPolicy": "Local"}),
+        json!({"type": "LoadBalancer", "loadBalancerClass": "example.com/x"}),
+        json!({"sessionAffinity": "ClientIP"}),
+        json!({"trafficDistribution": "PreferClose"}),
+        json!({"trafficDistribution": "PreferSameZone"}),
+        json!({"trafficDistribution": "PreferSameNode"}),
+    ] {
+        let mut object = service_with(spec.clone());
+        object["spec"]["internalTrafficPolicy"] = json!("Local");
+        let stored = wire.create(SERVICES, &object).await;
+        assert_eq!(stored["spec"]["internalTrafficPolicy"], "Local", "{spec}");
+        for (field, value) in spec.as_object().unwrap() {
+            assert_eq!(&stored["spec"][field], value, "{spec}");
+        }
+        wire.delete(&path).await.ok(200);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,6 +264,19 @@ async fn with_the_gate_closed_the_policy_is_dropped_unless_it_is_stored() {
     let patch = json!({"spec": {"internalTrafficPolicy": "Local"}});
     let after = wire.patch(&format!("{SERVICES}/a"), MERGE, &patch).await.ok(200);
     assert_eq!(after["spec"].get("internalTrafficPolicy"), None);
+
+    // Stored while the gate was open, read and written since it was closed.
+    let open = with_features(true, true);
+    open.create(SERVICES, &service_with(json!({"internalTrafficPolicy": "Local"}))).await;
+    let closed = with_features(false, true);
+    closed.cluster.restore(&open.cluster.backup());
+    let path = format!("{SERVICES}/a");
+    assert_eq!(closed.get(&path).await.json["spec"]["internalTrafficPolicy"], "Local");
+    let labelled = closed.patch(&path, MERGE, &json!({"metadata": {"labels": {"a": "b"}}})).await.ok(200);
+    assert_eq!(labelled["spec"]["internalTrafficPolicy"], "Local");
+    let patch = json!({"spec": {"internalTrafficPolicy": "Cluster"}});
+    let changed = closed.patch(&path, MERGE, &patch).await.ok(200);
+    assert_eq!(changed["spec"]["internalTrafficPolicy"], "Cluster", "what is stored may be changed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::tombolo::Membership;
 use tombolo_hub::PushMember;
 
-use crate::fleet::{Fleet, NAMESPACE, cluster, eventually, install_crds};
+use crate::fleet::{Fleet, NAMESPACE, cluster, eventually};
 
 /// The clusters, each with the status of its `Ready`.
 pub(crate) async fn clusters(client: &Client) -> Vec<(String, String)> {
@@ -117,7 +117,6 @@ async fn a_name_that_returns_with_another_identity_is_a_new_cluster() {
 async fn the_hub_reaches_into_members_that_have_no_agent() {
     let mut fleet = Fleet::of(1).await;
     let pushed = cluster("pushed", 77);
-    install_crds(&pushed.client()).await;
     fleet.push.push(PushMember {
         cluster: "pushed".parse().unwrap(),
         client: pushed.client(),

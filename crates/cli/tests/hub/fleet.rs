@@ -1,6 +1,7 @@
 //! A hub and some members, each with an agent that can be cut off or stopped.
 
 use std::fmt::Debug;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
@@ -16,7 +17,7 @@ use tombolo_agent::{Agent, Config};
 use tombolo_api::crd;
 use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
-use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User, controllers};
+use tombolo_apiserver::{Backup, Clock, Cluster, Entropy, Options, User, controllers};
 use tombolo_hub::{Hub, Metrics};
 use tombolo_testkit::Faults;
 
@@ -28,6 +29,8 @@ pub(crate) struct Member {
     pub(crate) cluster: Cluster,
     /// Between this member's agent and the hub.
     pub(crate) link: Faults,
+    /// Between the agent and its own API server.
+    pub(crate) own_link: Faults,
     agent: Option<JoinHandle<()>>,
     config: Config,
 }
@@ -39,15 +42,44 @@ pub(crate) struct Fleet {
     pub(crate) link: Faults,
     pub(crate) metrics: Metrics,
     pub(crate) push: Vec<tombolo_hub::PushMember>,
+    /// A cluster that is silent for so long is not ready.
+    pub(crate) dead_after: Duration,
     part: Option<JoinHandle<()>>,
+    /// The stand-ins for the hub's kube-controller-manager.
+    controllers: Option<JoinHandle<()>>,
 }
 
+/// A cluster with our definitions and nothing else.
 pub(crate) fn cluster(name: &str, seed: u64) -> Cluster {
+    let cluster = empty_cluster(name, seed);
+    cluster.restore(prepared());
+    cluster
+}
+
+/// A cluster with nothing but what every cluster has.
+pub(crate) fn empty_cluster(name: &str, seed: u64) -> Cluster {
     Cluster::new(Options {
         clock: Clock::starting_at(EPOCH.parse().unwrap()),
         entropy: Entropy::seeded(seed),
+        service_cidrs: vec!["10.96.0.0/16".parse().unwrap(), "fd00:96::/112".parse().unwrap()],
         ..Options::named(name)
     })
+}
+
+/// Reading the definitions takes longer than many a test, so it is done once; in a runtime of its own, so that the first
+/// test of a process is like all others.
+fn prepared() -> &'static Backup {
+    static PREPARED: OnceLock<Backup> = OnceLock::new();
+    let prepare = || {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let cluster = empty_cluster("prepared", 0);
+            install_crds(&cluster.client()).await;
+            cluster.backup()
+        })
+    };
+    PREPARED.get_or_init(|| std::thread::spawn(prepare).join().unwrap())
 }
 
 pub(crate) async fn install_crds(client: &Client) {
@@ -56,7 +88,7 @@ pub(crate) async fn install_crds(client: &Client) {
     }
 }
 
-async fn make_namespace(client: &Client, name: &str) {
+pub(crate) async fn make_namespace(client: &Client, name: &str) {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(name.to_owned());
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
@@ -79,13 +111,9 @@ impl Fleet {
     /// A hub and the members `member1`, …, all agents and the hub's own part running.
     pub(crate) async fn of(size: usize) -> Self {
         let hub = cluster("hub", 1);
-        install_crds(&hub.client()).await;
-        tokio::spawn(controllers::run(
-            hub.client(),
-            controllers::Settings::default(),
-            std::future::pending(),
-        ));
+        make_namespace(&hub.client(), "tombolo-system").await;
         let mut fleet = Self::with(hub, Vec::new());
+        fleet.start_controllers();
         fleet.start_hub();
         for _ in 0..size {
             fleet.join().await;
@@ -101,7 +129,9 @@ impl Fleet {
             link: Faults::seeded(9),
             metrics: Metrics::default(),
             push: Vec::new(),
+            dead_after: Duration::from_secs(30),
             part: None,
+            controllers: None,
         }
     }
 
@@ -115,14 +145,13 @@ impl Fleet {
             make_namespace(&client, &format!("tombolo-{name}")).await;
         }
         let member = cluster(&name, 100 + place as u64);
-        install_crds(&member.client()).await;
         let config = Config {
             pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
             clock: Clock::starting_at(EPOCH.parse().unwrap()),
             ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
         };
-        let link = Faults::seeded(place as u64);
-        self.members.push(Member { cluster: member, link, agent: None, config });
+        let (link, own_link) = (Faults::seeded(place as u64), Faults::seeded(50 + place as u64));
+        self.members.push(Member { cluster: member, link, own_link, agent: None, config });
         self.start(place);
         place
     }
@@ -130,7 +159,8 @@ impl Fleet {
     pub(crate) fn start(&mut self, place: usize) {
         let member = &mut self.members[place];
         let hub = member.link.client(&self.hub, User::admin());
-        let agent = Agent::new(member.config.clone(), member.cluster.client(), hub);
+        let own = member.own_link.client(&member.cluster, User::admin());
+        let agent = Agent::new(member.config.clone(), own, hub);
         member.agent = Some(tokio::spawn(agent.run(std::future::pending())));
     }
 
@@ -152,6 +182,7 @@ impl Fleet {
         let config = tombolo_hub::Config {
             clock: Clock::starting_at(EPOCH.parse().unwrap()),
             push: self.push.clone(),
+            dead_after: self.dead_after,
             ..tombolo_hub::Config::new("test")
         };
         let client = self.link.client(&self.hub, User::admin());
@@ -163,6 +194,24 @@ impl Fleet {
         self.part.take().unwrap().abort();
     }
 
+    fn start_controllers(&mut self) {
+        let run =
+            controllers::run(self.hub.client(), controllers::Settings::default(), std::future::pending());
+        if let Some(former) = self.controllers.replace(tokio::spawn(run)) {
+            former.abort();
+        }
+    }
+
+    /// The hub's API server goes back to a backup. Whoever runs it starts its controllers again.
+    pub(crate) fn restore(&mut self, backup: &Backup) {
+        self.hub.restore(backup);
+        self.start_controllers();
+    }
+
+    pub(crate) fn has_hub(&self) -> bool {
+        self.part.is_some()
+    }
+
     /// The Service `foo` and a MultiClusterService for it, at the hub.
     pub(crate) async fn share(&self, spec: Value) {
         apply::<Service>(&self.hub.client(), NAMESPACE, &template()).await;
@@ -170,11 +219,15 @@ impl Fleet {
     }
 
     pub(crate) async fn apply_object(&self, spec: Value) {
+        self.apply_annotated(json!({}), spec).await;
+    }
+
+    pub(crate) async fn apply_annotated(&self, annotations: Value, spec: Value) {
         let mut full = json!({"types": ["CrossCluster"]});
         full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         let object = json!({
             "apiVersion": "networking.karmada.io/v1alpha1", "kind": "MultiClusterService",
-            "metadata": {"name": "foo"}, "spec": full,
+            "metadata": {"name": "foo", "annotations": annotations}, "spec": full,
         });
         apply::<MultiClusterService>(&self.hub.client(), NAMESPACE, &object).await;
     }
@@ -217,9 +270,17 @@ pub(crate) fn template() -> Value {
 }
 
 impl Member {
+    pub(crate) fn is_running(&self) -> bool {
+        self.agent.is_some()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.config.cluster.as_str()
+    }
+
     /// One whose agent runs already.
     pub(crate) fn of(cluster: Cluster, config: Config) -> Self {
-        Self { cluster, link: Faults::seeded(0), agent: None, config }
+        Self { cluster, link: Faults::seeded(0), own_link: Faults::seeded(0), agent: None, config }
     }
 
     pub(crate) fn api<K>(&self) -> Api<K>
@@ -235,16 +296,23 @@ impl Member {
     }
 
     pub(crate) async fn named_endpoints(&self, name: &str, addresses: &[&str]) {
+        let ready: Vec<(&str, bool)> = addresses.iter().map(|address| (*address, true)).collect();
+        self.some_endpoints(name, &ready).await;
+    }
+
+    /// Endpoints of which some are ready.
+    pub(crate) async fn some_endpoints(&self, name: &str, addresses: &[(&str, bool)]) {
         let endpoints: Vec<Value> = addresses
             .iter()
-            .map(|ip| json!({"addresses": [ip], "conditions": {"ready": true}, "nodeName": "n"}))
+            .map(|(ip, ready)| json!({"addresses": [ip], "conditions": {"ready": ready}, "nodeName": "n"}))
             .collect();
+        let family = if addresses.iter().any(|(ip, _)| ip.contains(':')) { "IPv6" } else { "IPv4" };
         let slice = json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
             "metadata": {"name": name, "labels": {
                 "kubernetes.io/service-name": "foo", "karmada.io/managed": "true",
             }},
-            "addressType": "IPv4", "endpoints": endpoints, "ports": [{"port": 8080, "protocol": "TCP"}],
+            "addressType": family, "endpoints": endpoints, "ports": [{"port": 8080, "protocol": "TCP"}],
         });
         apply::<EndpointSlice>(&self.cluster.client(), NAMESPACE, &slice).await;
     }

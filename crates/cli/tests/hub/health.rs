@@ -118,3 +118,25 @@ async fn when_nothing_changes_nothing_is_written_and_heartbeats_are_no_reason_to
     let after = (fleet.works().await, fleet.object().await, fleet.metrics.service_reconciles());
     assert_eq!(before, after);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_restored_from_an_old_backup_brings_nothing_old_back() {
+    let mut fleet = shared().await;
+    let backup = fleet.hub.backup();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    fleet.members[0].endpoints(&["10.1.0.2"]).await;
+    let member3 = &fleet.members[2];
+    eventually("changed", || async { member3.reached().await == ["10.1.0.2", "10.2.0.1"] }).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    fleet.restore(&backup);
+    let [member1, _, member3] = &fleet.members[..] else { unreachable!() };
+    for _ in 0..300 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!member3.reached().await.contains(&"10.1.0.1".to_owned()), "that was long ago");
+    }
+    assert_eq!(member3.reached().await, ["10.1.0.2", "10.2.0.1"]);
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    member1.endpoints(&["10.1.0.3"]).await;
+    let followed = &mut || async { member3.reached().await == ["10.1.0.3", "10.2.0.1"] };
+    within(Duration::from_secs(5), "everybody goes on from there", followed).await;
+}

@@ -6,6 +6,8 @@ mod access;
 mod clusters;
 mod fleet;
 mod health;
+mod local_first;
+mod scale;
 mod simulation;
 mod stories;
 mod truth;

@@ -23,56 +23,9 @@ async fn apply_text(client: &Client, text: &str) {
     }
 }
 
-const FIRST_EXAMPLE: &str = "\
-apiVersion: v1
-kind: Service
-metadata:
-  name: foo
-spec:
-  ports:
-  - port: 80
-    targetPort: 8080
-  selector:
-    app: foo
----
-apiVersion: networking.karmada.io/v1alpha1
-kind: MultiClusterService
-metadata:
-   name: foo
-spec:
-  types:
-  - CrossCluster
-  serviceProvisionClusters:
-  - member2
-  serviceConsumptionClusters:
-  - member3
-";
+const FIRST_EXAMPLE: &str = include_str!("../examples/specs-003-first.yaml");
 
-const SECOND_EXAMPLE: &str = "\
-apiVersion: v1
-kind: Service
-metadata:
-  name: foo
-spec:
-  ports:
-  - port: 80
-    targetPort: 8080
-  selector:
-    app: foo
----
-apiVersion: networking.karmada.io/v1alpha1
-kind: MultiClusterService
-metadata:
-   name: foo
-spec:
-  types:
-  - CrossCluster
-  serviceProvisionClusters:
-  - member1
-  - member2
-  serviceConsumptionClusters:
-  - member2
-";
+const SECOND_EXAMPLE: &str = include_str!("../examples/specs-003-second.yaml");
 
 #[tokio::test(start_paused = true)]
 async fn the_first_example_brings_member2_to_member3_and_to_nobody_else() {

@@ -210,3 +210,37 @@ async fn the_load_balancer_addresses_of_members_show_in_their_works() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn with_the_type_load_balancer_consumers_have_one_and_the_object_shows_their_addresses() {
+    let fleet = Fleet::of(3).await;
+    let [member1, member2, member3] = &fleet.members[..] else { unreachable!() };
+    member1.endpoints(&["10.1.0.1"]).await;
+    fleet
+        .share(json!({"types": ["LoadBalancer"], "serviceProvisionClusters": ["member1"],
+            "serviceConsumptionClusters": ["member2", "member3"]}))
+        .await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    for (member, expected) in [(member1, "ClusterIP"), (member2, "LoadBalancer"), (member3, "LoadBalancer")] {
+        assert_eq!(member.service().await.unwrap().spec.unwrap().type_.as_deref(), Some(expected));
+    }
+    assert_eq!(member2.reached().await, ["10.1.0.1"], "LoadBalancer implies CrossCluster");
+    let balance = async |member: &crate::fleet::Member, addresses: serde_json::Value| {
+        let patch = json!({"status": {"loadBalancer": {"ingress": addresses}}});
+        let services = member.api::<Service>();
+        services.patch_status("foo", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    };
+    let shown = || async {
+        let status = fleet.object().await.unwrap().status.unwrap().load_balancer.unwrap_or_default();
+        let ingress = status.ingress.unwrap_or_default().into_iter();
+        ingress.filter_map(|one| one.ip).collect::<Vec<_>>()
+    };
+    assert_eq!(shown().await, Vec::<String>::new());
+    balance(member3, json!([{"ip": "192.0.2.3"}])).await;
+    eventually("one address", || async { shown().await == ["192.0.2.3"] }).await;
+    balance(member2, json!([{"ip": "192.0.2.2"}])).await;
+    eventually("two addresses", || async { shown().await == ["192.0.2.2", "192.0.2.3"] }).await;
+    balance(member3, json!([])).await;
+    eventually("one again", || async { shown().await == ["192.0.2.2"] }).await;
+    assert!(fleet.all_true().await);
+}

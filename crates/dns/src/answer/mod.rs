@@ -4,8 +4,10 @@
 //! wait. What cannot be answered from the table is handed back for somebody else to do: forward, follow, transfer.
 
 mod lookup;
+mod pointers;
 mod records;
 mod settings;
+mod targets;
 mod transfer;
 
 use std::net::IpAddr;
@@ -16,7 +18,7 @@ use self::records::Scribe;
 pub use self::settings::{Apex, Kind, Settings};
 pub(crate) use self::transfer::Transfer;
 use crate::message::{
-    CLASS_IN, HEADER, Query, Rcode, Readable, SMALLEST_LIMIT, TCP_LIMIT, UDP_LIMIT, Writer, rtype,
+    CLASS_IN, HEADER, Query, Rcode, Readable, SMALLEST_LIMIT, TCP_LIMIT, UDP_LIMIT, Why, Writer, rtype,
 };
 use crate::zone::Zones;
 
@@ -133,13 +135,17 @@ impl Answerer {
         if query.qclass != CLASS_IN {
             return finish(writer, Rcode::Refused);
         }
+        let refuse = |mut writer: Writer<'_>, why| {
+            writer.explain(why);
+            finish(writer, Rcode::Refused)
+        };
         if matches!(query.qtype, rtype::AXFR | rtype::IXFR) {
             let allowed = transport == Transport::Tcp && self.settings.transfer.contains(&from);
             return match zone {
                 Some((place, 0)) if allowed && self.settings.zones[place].kind != Kind::Reverse => {
                     Verdict::Transfer(place)
                 }
-                _ => finish(writer, Rcode::Refused),
+                _ => refuse(writer, Why::Prohibited),
             };
         }
         let mut scribe =
@@ -151,7 +157,7 @@ impl Answerer {
                 Verdict::Follow(Facts { size, rcode: Rcode::NoError, qtype: query.qtype, zone: place })
             }
             None if self.settings.forward => Verdict::Forward,
-            None => finish(scribe.writer, Rcode::Refused),
+            None => refuse(scribe.writer, Why::NotAuthoritative),
         }
     }
 }
@@ -179,6 +185,9 @@ pub(crate) fn fail(message: &[u8], rcode: Rcode, out: &mut [u8]) -> Option<Facts
     (query.read(message) == Readable::Yes && query.end <= out.len()).then(|| {
         let mut writer = Writer::reply(out, message, query.end, query.end + 16);
         writer.recursion_available();
+        if rcode == Rcode::ServFail {
+            writer.explain(Why::NetworkError);
+        }
         let edns = query.edns;
         Facts { size: writer.finish(rcode, edns), rcode, qtype: query.qtype, zone: None }
     })

@@ -1,18 +1,17 @@
-//! What is written for what was found.
+//! What is written for what was found; SRV records are in `targets`, names of addresses in `pointers`.
 //!
 //! Owners are pointers to where the name stands in the message already, so that a reply keeps the case of the question
-//! (0x20) and stays small. Targets of SRV are written in full (RFC 2782), in the zone that was asked. What does not fit is
-//! left out: of an answer with TC set, of additional addresses without a word.
+//! (0x20) and stays small. What does not fit is left out: of an answer with TC set, of additional addresses without a word.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::message::{HEADER, Rcode, Section, Writer, rtype};
-use crate::zone::{Addresses, Asked, Host, Name, Port, Realm, Service, Zones, asked};
+use crate::message::{HEADER, Rcode, Section, Why, Writer, rtype};
+use crate::zone::{Addresses, Name, Realm, Service, Zones};
 
 use super::lookup::{Found, look_up};
 use super::settings::{Apex, Settings};
 
-const SVC: &[u8] = b"\x03svc";
+pub(super) const SVC: &[u8] = b"\x03svc";
 const SERVER: &[u8] = b"\x02ns\x03dns";
 const HOSTMASTER: &[u8] = b"\x0ahostmaster";
 /// How often an alias may lead to another.
@@ -31,11 +30,11 @@ pub(super) struct Scribe<'a, 'b> {
 
 /// A name in our zones and where it stands in the message.
 #[derive(Clone, Copy)]
-struct Here<'a> {
-    apex: &'a Apex,
-    name: &'a Name,
-    before: usize,
-    at: usize,
+pub(super) struct Here<'a> {
+    pub(super) apex: &'a Apex,
+    pub(super) name: &'a Name,
+    pub(super) before: usize,
+    pub(super) at: usize,
 }
 
 impl Here<'_> {
@@ -45,28 +44,13 @@ impl Here<'_> {
     }
 
     /// `<service>.<namespace>` of a name that is at or below a service.
-    fn key(&self) -> &[u8] {
+    pub(super) fn key(&self) -> &[u8] {
         self.name.labels(self.before.saturating_sub(3), self.before.saturating_sub(1))
     }
 }
 
-/// What an SRV record may lead to.
-#[derive(Clone, Copy)]
-struct Target<'h> {
-    path: &'h [u8],
-    v4: &'h [Ipv4Addr],
-    v6: &'h [Ipv6Addr],
-    ports: &'h [Port],
-}
-
-impl<'h> Target<'h> {
-    fn host(host: &'h Host) -> Self {
-        Self { path: &host.path, v4: &host.addresses.v4, v6: &host.addresses.v6, ports: &host.ports }
-    }
-}
-
 /// What became of a name.
-enum Written {
+pub(super) enum Written {
     Data,
     NoData,
     Nothing,
@@ -106,7 +90,10 @@ impl Scribe<'_, '_> {
     fn conclude(&mut self, here: Here<'_>, written: Written) -> Rcode {
         match written {
             Written::Data | Written::Alias(_) => Rcode::NoError,
-            Written::Unknown => Rcode::ServFail,
+            Written::Unknown => {
+                self.writer.explain(Why::NotReady);
+                Rcode::ServFail
+            }
             Written::NoData => {
                 self.soa(here, Section::Authority);
                 Rcode::NoError
@@ -147,7 +134,7 @@ impl Scribe<'_, '_> {
     }
 
     /// Whoever asks for everything gets one small record (RFC 8482).
-    fn any(&mut self, here: Here<'_>) -> Written {
+    pub(super) fn any(&mut self, here: Here<'_>) -> Written {
         self.one(here.at, rtype::HINFO, self.settings.ttl, &[b"\x07RFC8482\x00"])
     }
 
@@ -260,132 +247,16 @@ impl Scribe<'_, '_> {
     }
 
     /// Which of `count` comes first.
-    fn first(&mut self, count: usize) -> usize {
+    pub(super) fn first(&mut self, count: usize) -> usize {
         if self.settings.shuffle && count > 1 { self.random.usize(0..count) } else { 0 }
     }
 
-    fn srv(&mut self, here: Here<'_>, service: &Service, wanted: impl Fn(&Port) -> bool) -> Written {
-        match service {
-            Service::Endpoints(endpoints) => {
-                let first = self.first(endpoints.hosts.len());
-                let (front, back) = endpoints.hosts.split_at(first);
-                self.targets(here, back.iter().chain(front).map(Target::host), wanted)
-            }
-            Service::Address { v4, v6, ports } => {
-                let itself = Target { path: &[], v4: v4.as_slice(), v6: v6.as_slice(), ports };
-                self.targets(here, std::iter::once(itself), wanted)
-            }
-            Service::Alias(_) => Written::NoData,
-        }
-    }
-
-    fn targets<'h>(
-        &mut self,
-        here: Here<'_>,
-        targets: impl Iterator<Item = Target<'h>> + Clone,
-        wanted: impl Fn(&Port) -> bool,
-    ) -> Written {
-        let matching = |target: &Target<'_>| target.ports.iter().filter(|port| wanted(port)).count();
-        let total: usize = targets.clone().map(|target| matching(&target)).sum();
-        let weight = (100 / total.max(1)).max(1) as u16;
-        let begin = self.writer.at();
-        for target in targets.clone() {
-            for port in target.ports.iter().filter(|port| wanted(port)) {
-                let mut head = [0; 6];
-                head[2..4].copy_from_slice(&weight.to_be_bytes());
-                head[4..6].copy_from_slice(&port.number.to_be_bytes());
-                let data: [&[u8]; 5] = [&head, target.path, here.key(), SVC, here.apex.name.bytes()];
-                if !self.writer.record(Section::Answer, here.at, rtype::SRV, self.settings.ttl, &data) {
-                    self.writer.truncate();
-                    return Written::Data;
-                }
-            }
-        }
-        self.glue(begin, targets.map(|target| (target, matching(&target))));
-        if total == 0 { Written::NoData } else { Written::Data }
-    }
-
-    /// The addresses of the targets of the SRV records from `begin` on: so many records of each.
-    fn glue<'h>(&mut self, begin: usize, targets: impl Iterator<Item = (Target<'h>, usize)>) {
-        let mut at = begin;
-        for (target, records) in targets.filter(|(_, records)| *records > 0) {
-            if !self.additional(at + 12 + 6, target.v4, target.v6) {
-                return;
-            }
-            for _ in 0..records {
-                let length = self.writer.written(at).get(10..12).map_or([0; 2], |l| [l[0], l[1]]);
-                at += 12 + usize::from(u16::from_be_bytes(length));
-            }
-        }
-    }
-
     /// Adds the addresses of a name that stands at `owner`; `false` if there is no more room.
-    fn additional(&mut self, owner: usize, v4: &[Ipv4Addr], v6: &[Ipv6Addr]) -> bool {
+    pub(super) fn additional(&mut self, owner: usize, v4: &[Ipv4Addr], v6: &[Ipv6Addr]) -> bool {
         let ttl = self.settings.ttl;
         let mut add =
             |kind, octets: &[u8]| self.writer.record(Section::Additional, owner, kind, ttl, &[octets]);
         v4.iter().all(|ip| add(rtype::A, &ip.octets())) && v6.iter().all(|ip| add(rtype::AAAA, &ip.octets()))
-    }
-
-    /// A name below `in-addr.arpa` or `ip6.arpa` in one of our reverse zones.
-    fn reverse(&mut self, here: Here<'_>) -> Written {
-        let known = Realm::ALL
-            .into_iter()
-            .filter(|realm| self.settings.home(*realm).is_some())
-            .all(|realm| self.zones.is_complete(realm));
-        let nothing = if known { Written::Nothing } else { Written::Unknown };
-        match asked(here.name) {
-            Some(Asked::Address(ip)) => match self.pointers(here.at, ip) {
-                0 => nothing,
-                _ if self.qtype == rtype::PTR => Written::Data,
-                _ if self.qtype == rtype::ANY => self.any(here),
-                _ => Written::NoData,
-            },
-            Some(Asked::Block(first, last)) if self.zones.reverse().has_between(first, last) => {
-                if self.qtype == rtype::ANY { self.any(here) } else { Written::NoData }
-            }
-            _ => nothing,
-        }
-    }
-
-    /// A reverse name in no zone of ours: only what we have is answered.
-    fn reverse_only(&mut self, name: &Name, at: usize) -> Option<Rcode> {
-        let Some(Asked::Address(ip)) = asked(name).filter(|_| self.qtype == rtype::PTR) else { return None };
-        if self.pointers(at, ip) == 0 {
-            return None;
-        }
-        self.writer.authoritative();
-        Some(Rcode::NoError)
-    }
-
-    /// Writes the names of an address if they are asked for; returns how many there are.
-    fn pointers(&mut self, at: usize, ip: std::net::IpAddr) -> usize {
-        let (zones, settings) = (self.zones, self.settings);
-        let mut count = 0;
-        for owner in zones.reverse().owners(ip) {
-            let Some(home) = settings.home(owner.realm) else { continue };
-            zones.with(owner.realm, &owner.key, |service| {
-                let mut point = |path: &[u8]| {
-                    count += 1;
-                    let target = [path, &owner.key, SVC, home.bytes()];
-                    if self.qtype == rtype::PTR
-                        && !self.writer.record(Section::Answer, at, rtype::PTR, settings.ttl, &target)
-                    {
-                        self.writer.truncate();
-                    }
-                };
-                match service {
-                    Some(Service::Address { .. }) => point(&[]),
-                    Some(Service::Endpoints(endpoints)) => endpoints
-                        .hosts
-                        .iter()
-                        .filter(|host| host.addresses.iter().any(|other| other == ip))
-                        .for_each(|host| point(&host.path)),
-                    Some(Service::Alias(_)) | None => {}
-                }
-            });
-        }
-        count
     }
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::message::rtype::*;
-use crate::zone::{Addresses, Endpoints, Host, Name, Port, Realm, Service, key};
+use crate::zone::{Addresses, Endpoints, Host, Name, Port, Ports, Realm, Service, key};
 
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -22,12 +22,13 @@ fn answerer(endpoints: u32) -> Answerer {
             let label = format!("h{number:05}");
             let path = [&[label.len() as u8], label.as_bytes(), b"\x04east"].concat();
             let addresses = Addresses::from(vec![IpAddr::V4(ip)]);
-            Host { path: path.into(), addresses, ports: [http(80)].into() }
+            Host { path: path.into(), addresses, ports: Ports::new([http(80)].into()) }
         })
         .collect();
     let addresses = Addresses::from(hosts.iter().flat_map(|host| host.addresses.iter()).collect::<Vec<_>>());
     let db = Service::Endpoints(Box::new(Endpoints { addresses, hosts }));
-    let web = Service::Address { v4: Some([10, 9, 9, 9].into()), v6: None, ports: [http(80)].into() };
+    let web =
+        Service::Address { v4: Some([10, 9, 9, 9].into()), v6: None, ports: Ports::new([http(80)].into()) };
     zones.put_namespace("shop", true);
     zones.put(Realm::Mcs, &key("shop", "db").unwrap(), Some(db));
     zones.put(Realm::Mcs, &key("shop", "web").unwrap(), Some(web));
@@ -231,6 +232,26 @@ fn before_everything_is_known_a_miss_is_a_failure_and_not_a_denial() {
 }
 
 /// Whatever the octets are: no panic, and if there is a reply, it is one.
+#[test]
+fn clients_that_speak_edns_are_told_why() {
+    use domain::base::opt::ExtendedError;
+    let why = |answerer: &Answerer, message: Vec<u8>| -> Option<u16> {
+        let reply = ask(answerer, &message, Transport::Udp)?;
+        let message = Message::from_octets(&reply[..]).unwrap();
+        let opt = message.opt()?;
+        let told = opt.opt().iter::<ExtendedError<_>>().next()?.unwrap();
+        Some(told.code().to_int())
+    };
+    let ready = answerer(1);
+    let starting = Answerer { zones: Zones::new(), settings: ready.settings.clone() };
+    let miss = || question("none.ns.svc.clusterset.local", A);
+    assert_eq!(why(&starting, with_opt(miss(), 1232, 0)), Some(14), "not ready");
+    assert_eq!(why(&ready, with_opt(miss(), 1232, 0)), None, "an ordinary denial");
+    assert_eq!(why(&ready, with_opt(question("example.com", A), 1232, 0)), Some(20), "not ours");
+    assert_eq!(why(&ready, with_opt(question("clusterset.local", AXFR), 1232, 0)), Some(18), "prohibited");
+    assert_eq!(why(&starting, miss()), None, "without EDNS there is no place for it");
+}
+
 fn check(answerer: &Answerer, message: &[u8], transport: Transport) {
     let Some(reply) = ask(answerer, message, transport) else { return };
     assert!(message.len() >= 12 && message[2] & 0x80 == 0, "{message:?}");

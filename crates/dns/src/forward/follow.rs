@@ -63,3 +63,43 @@ fn owned<'a>(record: &ParsedRecord<'a, &'a [u8]>) -> Option<Owned<'a>> {
     let (owner, class, ttl) = (record.owner().to_name(), record.class(), record.ttl());
     Some(Record::new(owner, class, ttl, record.into_data()))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A reply of ours that ends with an alias.
+    fn begun() -> Vec<u8> {
+        let mut builder = MessageBuilder::new_vec().question();
+        let own: Name<Vec<u8>> = "alias.a.svc.cluster.local".parse().unwrap();
+        let other: Name<Vec<u8>> = "www.example.com".parse().unwrap();
+        builder.push((&own, Rtype::A)).unwrap();
+        let mut builder = builder.answer();
+        builder.push((&own, 5, Cname::new(other))).unwrap();
+        builder.finish()
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_an_upstream_sends_makes_a_readable_reply_or_none(
+            noise in proptest::collection::vec(any::<u8>(), 0..300),
+            place in any::<prop::sample::Index>(),
+        ) {
+            let good = begun();
+            let mut spliced = good.clone();
+            let at = place.index(spliced.len());
+            spliced.truncate(at);
+            spliced.extend_from_slice(&noise);
+            for rest in [&noise, &spliced] {
+                if let Some(joined) = join(&good, rest) {
+                    let message = Message::from_octets(&joined[..]).unwrap();
+                    prop_assert!(message.answer().unwrap().all(|record| record.is_ok()));
+                }
+                let _ = question(rest, &good);
+                let _ = question(&good, rest);
+            }
+        }
+    }
+}

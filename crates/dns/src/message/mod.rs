@@ -20,6 +20,8 @@ pub(crate) const UDP_LIMIT: usize = 1232;
 pub(crate) const TCP_LIMIT: usize = 65_535;
 /// The OPT record of a reply: root, type, size, extended code, version, flags, no data.
 pub(crate) const OPT_LENGTH: usize = 11;
+/// The option that says why: code, length, and a code again.
+pub(crate) const WHY_LENGTH: usize = 6;
 
 /// Response codes (IANA, DNS RCODEs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +58,20 @@ impl Rcode {
             Rcode::BadVers => "BADVERS",
         }
     }
+}
+
+/// Why there is no better answer, told to clients that speak EDNS (RFC 8914).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub(crate) enum Why {
+    /// Not everything has been listed yet.
+    NotReady = 14,
+    /// This client may not have it.
+    Prohibited = 18,
+    /// No zone of ours, and nobody to ask.
+    NotAuthoritative = 20,
+    /// Who was to be asked does not answer.
+    NetworkError = 23,
 }
 
 /// Record types (IANA, DNS resource record types) that have a meaning here.

@@ -1,9 +1,12 @@
 //! A reply, written front to back into a buffer that is there already.
 
-use super::{CLASS_IN, Edns, HEADER, OPT_LENGTH, Rcode, UDP_LIMIT, rtype};
+use super::{CLASS_IN, Edns, HEADER, OPT_LENGTH, Rcode, UDP_LIMIT, WHY_LENGTH, Why, rtype};
 
 /// A pointer leads no farther into a message.
 const FARTHEST: usize = 0x3fff;
+
+/// The number of the option that says why (RFC 8914).
+const EXTENDED_ERROR: u16 = 15;
 
 /// The sections after the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,7 @@ pub(crate) struct Writer<'b> {
     limit: usize,
     counts: [u16; 3],
     truncated: bool,
+    why: Option<Why>,
 }
 
 impl<'b> Writer<'b> {
@@ -31,7 +35,7 @@ impl<'b> Writer<'b> {
         out[3] = 0;
         out[4..6].copy_from_slice(&[0, u8::from(end > HEADER)]);
         let limit = limit.min(out.len());
-        Self { out, at: end, limit, counts: [0; 3], truncated: false }
+        Self { out, at: end, limit, counts: [0; 3], truncated: false, why: None }
     }
 
     /// Keeps room for the OPT record that comes last.
@@ -59,6 +63,11 @@ impl<'b> Writer<'b> {
     /// Something was left out that the client needs.
     pub(crate) fn truncate(&mut self) {
         self.truncated = true;
+    }
+
+    /// Says why there is no better answer, if the client understands it and there is room.
+    pub(crate) fn explain(&mut self, why: Why) {
+        self.why = Some(why);
     }
 
     /// What was written from `from` on.
@@ -115,6 +124,15 @@ impl<'b> Writer<'b> {
         self.at += octets.len();
     }
 
+    /// The data of the OPT record.
+    fn put_why(&mut self) {
+        let fits = self.at + 2 + WHY_LENGTH <= self.out.len().min(self.limit + OPT_LENGTH);
+        let Some(why) = self.why.filter(|_| fits) else { return self.put(&[0, 0]) };
+        for number in [WHY_LENGTH as u16, EXTENDED_ERROR, 2, why as u16] {
+            self.put(&number.to_be_bytes());
+        }
+    }
+
     /// Ends the reply and returns its length.
     pub(crate) fn finish(mut self, rcode: Rcode, edns: Option<Edns>) -> usize {
         let mut additional = self.counts[2];
@@ -122,7 +140,8 @@ impl<'b> Writer<'b> {
             self.put(&[0]);
             self.put(&rtype::OPT.to_be_bytes());
             self.put(&(UDP_LIMIT as u16).to_be_bytes());
-            self.put(&[rcode as u8 >> 4, 0, u8::from(edns.dnssec_ok) << 7, 0, 0, 0]);
+            self.put(&[rcode as u8 >> 4, 0, u8::from(edns.dnssec_ok) << 7, 0]);
+            self.put_why();
             additional += 1;
         }
         self.out[2] |= u8::from(self.truncated) << 1;

@@ -163,13 +163,14 @@ impl Reader {
     fn share(&mut self, mut ports: Vec<Port>) -> Ports {
         ports.sort_unstable();
         ports.dedup();
-        if let Some(known) = self.ports.get(&ports[..]) {
+        let ports: Box<[Port]> = ports.into();
+        if let Some(known) = self.ports.get(&ports) {
             return known.clone();
         }
         if self.ports.len() >= PORT_LISTS {
             self.ports.retain(|ports| Arc::strong_count(ports) > 1);
         }
-        let ports: Ports = ports.into();
+        let ports = Ports::new(ports);
         if self.ports.len() < PORT_LISTS {
             self.ports.insert(ports.clone());
         }

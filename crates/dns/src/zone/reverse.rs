@@ -4,7 +4,8 @@
 //! anything is below it; it asks an ordered set behind a lock, which is held for moments.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use papaya::HashMap;
@@ -19,11 +20,47 @@ pub(crate) struct Owner {
     pub(crate) key: Arc<[u8]>,
 }
 
-/// Addresses and their owners.
+/// Addresses and their owners, by family: most are IPv4 and need not be as wide as the others.
 #[derive(Debug, Default)]
 pub(crate) struct Reverse {
-    owners: HashMap<IpAddr, Box<[Owner]>>,
-    ordered: RwLock<BTreeSet<IpAddr>>,
+    v4: Table<Ipv4Addr>,
+    v6: Table<Ipv6Addr>,
+}
+
+#[derive(Debug)]
+struct Table<A: Eq + Hash> {
+    owners: HashMap<A, Owners>,
+    ordered: RwLock<BTreeSet<A>>,
+}
+
+/// Nearly always there is one.
+#[derive(Clone, Debug)]
+enum Owners {
+    One(Owner),
+    Several(Box<[Owner]>),
+}
+
+impl Owners {
+    fn as_slice(&self) -> &[Owner] {
+        match self {
+            Owners::One(owner) => std::slice::from_ref(owner),
+            Owners::Several(owners) => owners,
+        }
+    }
+
+    fn with(&self, owner: &Owner) -> Self {
+        Owners::Several(self.as_slice().iter().chain([owner]).cloned().collect())
+    }
+
+    /// `None` if nobody is left.
+    fn without(&self, owner: &Owner) -> Option<Self> {
+        let left: Box<[Owner]> = self.as_slice().iter().filter(|other| *other != owner).cloned().collect();
+        match &*left {
+            [] => None,
+            [one] => Some(Owners::One(one.clone())),
+            _ => Some(Owners::Several(left)),
+        }
+    }
 }
 
 /// What a name below `in-addr.arpa` or `ip6.arpa` stands for.
@@ -37,40 +74,79 @@ pub(crate) enum Asked {
     Nonsense,
 }
 
-impl Reverse {
-    pub(crate) fn add(&self, ip: IpAddr, owner: &Owner) {
+impl<A: Eq + Hash> Default for Table<A> {
+    fn default() -> Self {
+        Self { owners: HashMap::new(), ordered: RwLock::default() }
+    }
+}
+
+impl<A: Copy + Ord + Hash> Table<A> {
+    fn add(&self, ip: A, owner: &Owner) {
         let guard = self.owners.guard();
-        let mut owners = self.owners.get(&ip, &guard).map(|owners| owners.to_vec()).unwrap_or_default();
-        if !owners.contains(owner) {
-            owners.push(owner.clone());
-            self.owners.insert(ip, owners.into(), &guard);
-        }
+        let owners = match self.owners.get(&ip, &guard) {
+            Some(known) if known.as_slice().contains(owner) => return,
+            Some(known) => known.with(owner),
+            None => Owners::One(owner.clone()),
+        };
+        self.owners.insert(ip, owners, &guard);
         self.ordered.write().unwrap_or_else(PoisonError::into_inner).insert(ip);
     }
 
-    pub(crate) fn remove(&self, ip: IpAddr, owner: &Owner) {
+    fn remove(&self, ip: A, owner: &Owner) {
         let guard = self.owners.guard();
-        let owners = self.owners.get(&ip, &guard).map(|owners| owners.to_vec()).unwrap_or_default();
-        let left: Box<[Owner]> = owners.into_iter().filter(|other| other != owner).collect();
-        if left.is_empty() {
-            self.owners.remove(&ip, &guard);
-            self.ordered.write().unwrap_or_else(PoisonError::into_inner).remove(&ip);
-        } else {
-            self.owners.insert(ip, left, &guard);
+        let Some(known) = self.owners.get(&ip, &guard) else { return };
+        match known.without(owner) {
+            Some(left) => drop(self.owners.insert(ip, left, &guard)),
+            None => {
+                self.owners.remove(&ip, &guard);
+                self.ordered.write().unwrap_or_else(PoisonError::into_inner).remove(&ip);
+            }
+        }
+    }
+
+    fn owners(&self, ip: A) -> Vec<Owner> {
+        self.owners.pin().get(&ip).map(|owners| owners.as_slice().to_vec()).unwrap_or_default()
+    }
+
+    fn has_between(&self, first: A, last: A) -> bool {
+        let ordered = self.ordered.read().unwrap_or_else(PoisonError::into_inner);
+        ordered.range(first..=last).next().is_some()
+    }
+}
+
+impl Reverse {
+    pub(crate) fn add(&self, ip: IpAddr, owner: &Owner) {
+        match ip {
+            IpAddr::V4(ip) => self.v4.add(ip, owner),
+            IpAddr::V6(ip) => self.v6.add(ip, owner),
+        }
+    }
+
+    pub(crate) fn remove(&self, ip: IpAddr, owner: &Owner) {
+        match ip {
+            IpAddr::V4(ip) => self.v4.remove(ip, owner),
+            IpAddr::V6(ip) => self.v6.remove(ip, owner),
         }
     }
 
     /// The owners of an address. One in the cluster's own zone comes before all others, which then have no say
     /// (an address has one name there, and `cluster.local` stays as it is).
     pub(crate) fn owners(&self, ip: IpAddr) -> Vec<Owner> {
-        let owners = self.owners.pin().get(&ip).map(|owners| owners.to_vec()).unwrap_or_default();
+        let mut owners = match ip {
+            IpAddr::V4(ip) => self.v4.owners(ip),
+            IpAddr::V6(ip) => self.v6.owners(ip),
+        };
         let local = owners.iter().any(|owner| owner.realm == Realm::Cluster);
-        owners.into_iter().filter(|owner| !local || owner.realm == Realm::Cluster).collect()
+        owners.retain(|owner| !local || owner.realm == Realm::Cluster);
+        owners
     }
 
     pub(crate) fn has_between(&self, first: IpAddr, last: IpAddr) -> bool {
-        let ordered = self.ordered.read().unwrap_or_else(PoisonError::into_inner);
-        ordered.range(first..=last).next().is_some()
+        match (first, last) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => self.v4.has_between(first, last),
+            (IpAddr::V6(first), IpAddr::V6(last)) => self.v6.has_between(first, last),
+            _ => false,
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::name::ends_with_labels;
 
-/// The ports of a service or a host. Many have the same, so they share them.
-pub type Ports = Arc<[Port]>;
+/// The ports of a service or a host. Many have the same, so they share them, and each keeps one word only.
+pub type Ports = Arc<Box<[Port]>>;
 
 /// One port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -97,7 +97,7 @@ fn name(view: &View<'_>) -> String {
 }
 
 /// The Works that are there, by place.
-type Held<'a> = BTreeMap<Place, &'a Work>;
+pub(super) type Held<'a> = BTreeMap<Place, &'a Work>;
 
 fn service(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>) -> Vec<String> {
     let mut targets = roles.provision.clone();
@@ -118,7 +118,8 @@ fn service(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>) -> Vec<String> {
     targets.iter().filter_map(problem).collect()
 }
 
-fn service_work<'a>(view: &View<'_>, held: &Held<'a>, cluster: &str) -> Option<&'a Work> {
+/// The Work that brings the Service to a cluster.
+pub(super) fn service_work<'a>(view: &View<'_>, held: &Held<'a>, cluster: &str) -> Option<&'a Work> {
     let (id, _) = view.members.get_key_value(cluster)?;
     held.get(&(names::execution_namespace(id)?, names::service_work(&view.service()))).copied()
 }

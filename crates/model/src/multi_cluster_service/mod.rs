@@ -10,8 +10,9 @@
 //! ```
 //!
 //! A MultiClusterService that makes no sense is refused, and nothing is changed on its behalf until it does: a slip of the
-//! pen must not take a service down.
+//! pen must not take a service down. One whose annotations make no sense goes on with those it had.
 
+mod balancer;
 mod conditions;
 mod readiness;
 mod service;
@@ -22,13 +23,14 @@ mod version;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{LoadBalancerStatus, Service};
 use tombolo_api::UnknownWord;
 use tombolo_api::condition::Desired;
 use tombolo_api::karmada::networking::{
     Clusters, MultiClusterService, NAME_LABEL, NAMESPACE_LABEL, PROVISION_LABEL, SpellingsDiffer,
+    WORK_PROVISION_CLUSTER_ANNOTATION,
 };
-use tombolo_api::karmada::strategy::{MultiClusterStrategy, STRATEGY_ANNOTATION};
+use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
 use tombolo_api::karmada::work::{Work, WorkSpec, Workload};
 use tombolo_api::tombolo::{LOCAL_FIRST_MIN_READY_ANNOTATION, MANAGED_BY_LABEL, MANAGER, ServiceRef};
 
@@ -36,7 +38,10 @@ use crate::address::Declared;
 use crate::cluster::ClusterId;
 use crate::names;
 use crate::origin::Limits;
+use crate::strategy;
+use crate::strategy::local_first::{BadMinReady, MinReady};
 
+pub use balancer::NotBalanceable;
 pub use conditions::{events, is_confirmed};
 pub use readiness::{Readiness, ready_condition};
 pub use service::Unlisted;
@@ -77,6 +82,8 @@ pub struct Plan {
     /// goes.
     pub keep: BTreeSet<Place>,
     pub conditions: Vec<Desired>,
+    /// The addresses of the consumption clusters' load balancers; `None` if what was said of them stays.
+    pub load_balancer: Option<LoadBalancerStatus>,
 }
 
 /// Why nothing is done for a MultiClusterService.
@@ -86,8 +93,12 @@ pub enum Refusal {
     Spellings(#[from] SpellingsDiffer),
     #[error(transparent)]
     Ports(#[from] Unlisted),
+    #[error(transparent)]
+    Balancer(#[from] NotBalanceable),
     #[error("annotation {STRATEGY_ANNOTATION}: {0}")]
     Strategy(#[from] UnknownWord),
+    #[error("annotation {0}")]
+    MinReady(#[from] BadMinReady),
 }
 
 /// The clusters of a list: each with what is known about it if it is a member.
@@ -141,29 +152,56 @@ pub fn plan(view: &View<'_>) -> Plan {
         return Plan::default();
     }
     match wanted(view) {
-        Ok((roles, plan)) => Plan { conditions: conditions::tell(view, &roles, &plan), ..plan },
-        Err(refusal) => refused(view, &refusal),
+        Ok((roles, plan)) => Plan {
+            conditions: conditions::tell(view, &roles, &plan),
+            load_balancer: Some(balancer::gather(view, &roles)),
+            ..plan
+        },
+        Err(refusal) => as_before(view, &refusal).unwrap_or_else(|| refused(view, &refusal)),
     }
 }
 
-/// Nothing is written and nothing goes.
+/// The annotations that travel on Works: what the member needs to know to combine local and remote endpoints.
+const PASSED_ON: [&str; 2] = [STRATEGY_ANNOTATION, LOCAL_FIRST_MIN_READY_ANNOTATION];
+
+/// A service that is shared goes on with the words it had when the new ones are nobody's: its Works have them still.
+fn as_before(view: &View<'_>, refusal: &Refusal) -> Option<Plan> {
+    if !matches!(refusal, Refusal::Strategy(_) | Refusal::MinReady(_)) {
+        return None;
+    }
+    let former = view.works.iter().find(|work| !is_collected(work))?;
+    let former = former.metadata.annotations.clone().unwrap_or_default();
+    let mut object = view.object.clone();
+    let annotations = object.metadata.annotations.get_or_insert_default();
+    annotations.retain(|key, _| !PASSED_ON.contains(&key.as_str()));
+    annotations.extend(former.into_iter().filter(|(key, _)| PASSED_ON.contains(&key.as_str())));
+    let (_, plan) = wanted(&View { object: &object, ..view.clone() }).ok()?;
+    Some(Plan { conditions: conditions::refuse(view, refusal), ..plan })
+}
+
+/// Nothing is written, and nothing goes but the slices of clusters that are not alive.
 fn refused(view: &View<'_>, refusal: &Refusal) -> Plan {
-    let keep = view.works.iter().map(|work| place(work)).collect();
-    Plan { works: BTreeMap::new(), keep, conditions: conditions::refuse(view, refusal) }
+    let lives = |source: &String| view.members.get(source.as_str()).is_some_and(|member| member.ready);
+    let source = |work: &Work| {
+        work.metadata.annotations.as_ref().and_then(|all| all.get(WORK_PROVISION_CLUSTER_ANNOTATION)).cloned()
+    };
+    let stays = view.works.iter().filter(|work| source(work).as_ref().is_none_or(lives));
+    let keep = stays.map(|work| place(work)).collect();
+    Plan { keep, conditions: conditions::refuse(view, refusal), ..Plan::default() }
 }
 
 fn wanted<'a>(view: &View<'a>) -> Result<(Roles<'a>, Plan), Refusal> {
     let roles = view.roles()?;
-    if let Some(word) = view.annotation(STRATEGY_ANNOTATION) {
-        word.parse::<MultiClusterStrategy>()?;
-    }
+    let annotations = view.object.metadata.annotations.clone().unwrap_or_default();
+    strategy::of_multi_cluster_service(&annotations)?;
+    MinReady::read(&annotations)?;
     let mut plan = Plan::default();
     let Some(template) = view.template else { return Ok((roles, plan)) };
     let exposed = service::exposed(&view.object.spec.ports, template)?;
+    balancer::check(view.object, template)?;
     for cluster in roles.provision.keys().chain(roles.consumption.keys()) {
         let Some(cluster) = member(view, cluster) else { continue };
-        let provides = roles.provision.contains_key(cluster.as_str());
-        if let Some((place, work)) = service_work(view, template, &exposed, cluster, provides) {
+        if let Some((place, work)) = service_work(view, template, &exposed, cluster, &roles) {
             plan.works.insert(place, work);
         }
     }
@@ -175,17 +213,20 @@ fn member<'a>(view: &View<'a>, name: &str) -> Option<&'a ClusterId> {
     view.members.get_key_value(name).map(|(id, _)| id)
 }
 
-/// The Work that brings the Service to a cluster. A provider has all its ports; who only consumes sees the exposed ones.
+/// The Work that brings the Service to a cluster. A provider has all its ports; who only consumes sees the exposed ones. A
+/// consumer has a load balancer, if there shall be any.
 fn service_work(
     view: &View<'_>,
     template: &Service,
     exposed: &service::Exposed,
     cluster: &ClusterId,
-    provides: bool,
+    roles: &Roles<'_>,
 ) -> Option<(Place, Work)> {
+    let provides = roles.provision.contains_key(cluster.as_str());
+    let balanced = balancer::is_wanted(view.object) && roles.consumption.contains_key(cluster.as_str());
     let place = (names::execution_namespace(cluster)?, names::service_work(&view.service()));
     let exposed = if provides { &service::Exposed::All } else { exposed };
-    let manifest = service::manifest(view, template, exposed, &place);
+    let manifest = service::manifest(view, template, exposed, balanced, &place);
     let mut work = work(view, &place, manifest);
     if provides {
         work.metadata.labels.get_or_insert_default().insert(PROVISION_LABEL.to_owned(), "true".to_owned());
@@ -200,9 +241,8 @@ fn work(view: &View<'_>, place: &Place, manifest: serde_json::Value) -> Work {
     let mut work = Work::new(&place.1, spec);
     work.metadata.namespace = Some(place.0.clone());
     work.metadata.labels = Some(labels(&service));
-    // What the member needs to know to combine local and remote endpoints.
-    let passed_on = [STRATEGY_ANNOTATION, LOCAL_FIRST_MIN_READY_ANNOTATION].into_iter();
-    let passed_on: BTreeMap<String, String> = passed_on
+    let passed_on: BTreeMap<String, String> = PASSED_ON
+        .into_iter()
         .filter_map(|key| view.annotation(key).map(|value| (key.to_owned(), value.clone())))
         .collect();
     work.metadata.annotations = Some(passed_on).filter(|annotations| !annotations.is_empty());

@@ -64,8 +64,14 @@ pub(super) fn exposed(listed: &[ExposurePort], template: &Service) -> Result<Exp
     Ok(Exposed::Named(names))
 }
 
-/// The object that a Work at `place` carries.
-pub(super) fn manifest(view: &View<'_>, template: &Service, exposed: &Exposed, place: &Place) -> Value {
+/// The object that a Work at `place` carries, and whether it shall have a load balancer.
+pub(super) fn manifest(
+    view: &View<'_>,
+    template: &Service,
+    exposed: &Exposed,
+    balanced: bool,
+    place: &Place,
+) -> Value {
     let service = view.service();
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
     labels.insert(MANAGED_LABEL.to_owned(), "true".to_owned());
@@ -85,16 +91,18 @@ pub(super) fn manifest(view: &View<'_>, template: &Service, exposed: &Exposed, p
             "labels": labels,
             "annotations": annotations,
         },
-        "spec": template.spec.as_ref().map(|spec| portable(spec, exposed)),
+        "spec": template.spec.as_ref().map(|spec| portable(spec, exposed, balanced)),
     })
 }
 
 /// The part of a Service that means the same in every cluster.
-fn portable(spec: &ServiceSpec, exposed: &Exposed) -> ServiceSpec {
+fn portable(spec: &ServiceSpec, exposed: &Exposed, balanced: bool) -> ServiceSpec {
     let is_headless = spec.cluster_ip.as_deref() == Some(HEADLESS);
     let single = spec.ip_family_policy.as_deref() == Some("SingleStack");
     let ports = spec.ports.iter().flatten().filter(|port| exposed.shows(port.name.as_deref()));
+    let type_ = if balanced { Some("LoadBalancer".to_owned()) } else { spec.type_.clone() };
     ServiceSpec {
+        type_,
         cluster_ip: spec.cluster_ip.clone().filter(|_| is_headless),
         cluster_ips: spec.cluster_ips.clone().filter(|_| is_headless),
         ip_families: None,

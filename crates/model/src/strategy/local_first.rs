@@ -87,6 +87,11 @@ impl LocalFirst {
         LocalFirst { attached, switched_at: None, enough_since: None }
     }
 
+    /// Whether the remote endpoints stand behind the Service.
+    pub fn is_attached(&self) -> bool {
+        self.attached
+    }
+
     /// Takes note of how many local endpoints are ready now.
     pub fn observe(&mut self, local_ready: usize, wanted: MinReady, now: Duration) -> Answer {
         self.enough_since = wanted.is_met(local_ready).then(|| self.enough_since.unwrap_or(now));

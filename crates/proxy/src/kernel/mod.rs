@@ -11,12 +11,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tombolo_model::routing::Claim;
-use tombolo_nft::{Batch, CommitError, Element, Family, Flow, Socket, Table};
+use tombolo_nft::{Batch, CommitError, Element, Family, Flow, Forgotten, Socket, Table};
 
 use self::loaded::{Groups, Loaded, group, wanted, write};
 use crate::plan::{Changes, Key, Plan, Value};
 use crate::ruleset::encode::{self, affinity_matches};
 use crate::ruleset::{Extra, Settings, Skeleton, TABLE};
+
+/// Sets with so many elements at first get a table of fixed size, with room for as many again: growing a table costs more
+/// than filling it. When that is full everything is made anew, once.
+const MANY: usize = 1024;
 
 const FAMILIES: [Family; 2] = [Family::Ip, Family::Ip6];
 
@@ -39,6 +43,8 @@ pub struct Written {
     pub bytes: usize,
     /// Whether the tables were made anew.
     pub anew: bool,
+    /// Whether chains that nobody needs could not be removed.
+    pub untidy: bool,
 }
 
 impl Kernel {
@@ -74,6 +80,13 @@ impl Kernel {
         Ok(written)
     }
 
+    /// Makes both tables anew, with room to grow, for when a set is full ([`CommitError::is_full`]). Clients stick no more.
+    pub fn renew(&mut self, plan: &Plan) -> Result<Written, CommitError> {
+        let written = self.replace(plan)?;
+        self.generation = Some(self.socket.generation()?);
+        Ok(written)
+    }
+
     /// Writes changes of the plan, knowing what is loaded.
     pub fn apply(&mut self, changes: &Changes) -> Result<Written, CommitError> {
         let mut batch = Batch::new();
@@ -85,7 +98,7 @@ impl Kernel {
         write(&mut batch, &removed, &added);
         self.commit_counted(&batch)?;
         self.extras.extend(missing);
-        Ok(Written { elements: changes.len(), bytes: batch.size(), anew: false })
+        Ok(Written { elements: changes.len(), bytes: batch.size(), ..Written::default() })
     }
 
     fn missing(&self, needed: impl Iterator<Item = (Family, Extra)>) -> BTreeSet<(Family, Extra)> {
@@ -100,23 +113,24 @@ impl Kernel {
 
     /// Makes both tables anew.
     fn replace(&mut self, plan: &Plan) -> Result<Written, CommitError> {
+        // What several Services want comes several times, which does no harm.
+        let added = group(plan.elements().map(|(key, value)| encode::element(key, value)));
         let mut batch = Batch::new();
         for skeleton in &self.skeletons {
             // Added first, so that there is something to delete.
             batch.add_table(&skeleton.table, None);
             batch.delete_table(&skeleton.table);
-            skeleton.add_to(&mut batch);
+            let count = |set: &str| added.get(&(skeleton.table.family, set.to_owned().into())).map(Vec::len);
+            skeleton.add_to(&mut batch, |set| room(count(set)));
         }
         let extras: BTreeSet<(Family, Extra)> =
             plan.elements().filter_map(|(key, value)| Extra::needed(key, value)).collect();
         extras.iter().for_each(|(family, extra)| extra.add_to(&mut batch, &table(*family)));
-        // What several Services want comes several times, which does no harm.
-        let added = group(plan.elements().map(|(key, value)| encode::element(key, value)));
         let elements = added.values().map(Vec::len).sum();
         write(&mut batch, &BTreeMap::new(), &added);
         self.socket.commit(&batch)?;
         self.extras = extras;
-        Ok(Written { elements, bytes: batch.size(), anew: true })
+        Ok(Written { elements, bytes: batch.size(), anew: true, untidy: false })
     }
 
     /// What is loaded, if it is ours and whole.
@@ -146,24 +160,27 @@ impl Kernel {
         let (removed, added) = loaded.difference(wanted(plan));
         write(&mut batch, &removed, &added);
         self.socket.commit(&batch)?;
-        self.tidy(&loaded, &needed);
+        let untidy = !self.tidy(&loaded, &needed);
         self.extras = needed;
         let count = |groups: &Groups| groups.values().map(Vec::len).sum::<usize>();
-        Ok(Written { elements: count(&removed).max(count(&added)), bytes: batch.size(), anew: false })
+        let elements = count(&removed).max(count(&added));
+        Ok(Written { elements, bytes: batch.size(), anew: false, untidy })
     }
 
     /// Removes chains that an earlier proxy needed. In a transaction of its own: the kernel notices only after the one
-    /// before that no element leads to them (Linux before 6.2).
-    fn tidy(&mut self, loaded: &Loaded, needed: &BTreeSet<(Family, Extra)>) {
+    /// before that no element leads to them (Linux before 6.2). Returns whether that went well.
+    fn tidy(&mut self, loaded: &Loaded, needed: &BTreeSet<(Family, Extra)>) -> bool {
         let names: BTreeSet<(Family, String)> =
             needed.iter().map(|(family, extra)| (*family, extra.name())).collect();
         let mut batch = Batch::new();
         for (family, chain) in loaded.choices.iter().filter(|choice| !names.contains(choice)) {
             batch.delete_chain(&table(*family), chain);
         }
-        if let Err(error) = self.socket.commit(&batch) {
+        let done = self.socket.commit(&batch);
+        if let Err(error) = &done {
             tracing::debug!(%error, "chains that nobody needs stay");
         }
+        done.is_ok()
     }
 
     /// Sends away who sticks to what is gone. Returns how many.
@@ -216,8 +233,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// Forgets connections to frontends that backends answered which are gone.
-    pub fn forget<'a>(&mut self, gone: impl IntoIterator<Item = &'a (Claim, SocketAddr)>) -> io::Result<()> {
+    /// Forgets connections to frontends that backends answered which are gone. Returns how many.
+    pub fn forget<'a>(
+        &mut self,
+        gone: impl IntoIterator<Item = &'a (Claim, SocketAddr)>,
+    ) -> io::Result<Forgotten> {
         let flows: Vec<Flow> = gone
             .into_iter()
             .map(|(claim, target)| Flow {
@@ -259,6 +279,11 @@ pub fn clean_up(namespace: Option<&Path>) -> Result<bool, CommitError> {
     ours.for_each(|(table, _)| batch.delete_table(&table));
     socket.commit(&batch)?;
     Ok(!batch.is_empty())
+}
+
+/// The size of a set that begins with so many elements, if that is known to be many.
+fn room(count: Option<usize>) -> Option<u32> {
+    count.filter(|count| *count >= MANY).and_then(|count| u32::try_from(count.checked_mul(2)?).ok())
 }
 
 fn table(family: Family) -> Table {

@@ -35,6 +35,20 @@ pub struct Outcome {
     pub gone: BTreeSet<(Claim, SocketAddr)>,
 }
 
+/// What happens while updates are taken in. A list of all elements of all Services costs as much as the plan itself.
+struct Journal {
+    outcome: Outcome,
+    is_kept: bool,
+}
+
+impl Journal {
+    fn note(&mut self, change: impl FnOnce(&mut Changes)) {
+        if self.is_kept {
+            change(&mut self.outcome.changes);
+        }
+    }
+}
+
 /// Everything wanted, and by whom.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
@@ -59,23 +73,32 @@ impl Plan {
 
     /// Takes what is new about some Services.
     pub fn update(&mut self, updates: impl IntoIterator<Item = Update>) -> Outcome {
-        let mut outcome = Outcome::default();
-        for update in updates {
-            let others = self.claim(&update.service, &update.routes);
-            let planned = self.services.entry(update.service.clone()).or_default();
-            planned.routes = update.routes;
-            planned.serving = update.serving;
-            // What goes from one Service to another is let go first.
-            let affected = others.iter().chain([&update.service]);
-            let wanted: Vec<(Key, Value)> =
-                affected.flat_map(|service| self.lower(service, &mut outcome)).collect();
-            wanted.into_iter().for_each(|(key, value)| self.take(key, value, &mut outcome.changes));
-            if self.services.get(&update.service).is_some_and(|planned| planned.routes == Routes::default()) {
-                self.services.remove(&update.service);
-            }
+        let mut journal = Journal { outcome: Outcome::default(), is_kept: true };
+        updates.into_iter().for_each(|update| self.enter(update, &mut journal));
+        let Outcome { changes, gone } = journal.outcome;
+        Outcome { changes: changes.settled(), gone }
+    }
+
+    /// The same for somebody who compares the whole plan afterwards and needs no list of changes.
+    pub fn load(&mut self, updates: impl IntoIterator<Item = Update>) {
+        let mut journal = Journal { outcome: Outcome::default(), is_kept: false };
+        updates.into_iter().for_each(|update| self.enter(update, &mut journal));
+    }
+
+    fn enter(&mut self, update: Update, journal: &mut Journal) {
+        let Update { service, routes, serving } = update;
+        let others = self.claim(&service, &routes);
+        let ends = routes == Routes::default();
+        let planned = self.services.entry(service.clone()).or_default();
+        planned.routes = routes;
+        planned.serving = serving;
+        // What goes from one Service to another is let go first.
+        let affected = others.iter().chain([&service]);
+        let wanted: Vec<(Key, Value)> = affected.flat_map(|service| self.lower(service, journal)).collect();
+        wanted.into_iter().for_each(|(key, value)| self.take(key, value, journal));
+        if ends {
+            self.services.remove(&service);
         }
-        outcome.changes = outcome.changes.settled();
-        outcome
     }
 
     /// Takes note of which frontends a Service wants now. Returns other Services that got or lost one by it.
@@ -114,7 +137,7 @@ impl Plan {
     }
 
     /// Replaces the elements of one Service by those it should have. Returns what it wants that it did not have.
-    fn lower(&mut self, service: &ServiceKey, outcome: &mut Outcome) -> Vec<(Key, Value)> {
+    fn lower(&mut self, service: &ServiceKey, journal: &mut Journal) -> Vec<(Key, Value)> {
         let Some(mut planned) = self.services.remove(service) else { return Vec::new() };
         let before = std::mem::take(&mut planned.elements);
         for route in &planned.routes.routes {
@@ -124,20 +147,20 @@ impl Plan {
         }
         let after = &planned.elements;
         for (key, value) in before.iter().filter(|(key, value)| after.get(key) != Some(value)) {
-            self.release(*key, *value, &mut outcome.changes);
+            self.release(*key, *value, journal);
         }
         let wanted = after.iter().filter(|(key, value)| before.get(key) != Some(value));
         let wanted = wanted.map(|(key, value)| (*key, *value)).collect();
         let still: BTreeSet<(Claim, SocketAddr)> = datagrams(after).collect();
         let gone =
             datagrams(&before).filter(|flow| !still.contains(flow) && !planned.serving.contains(&flow.1));
-        outcome.gone.extend(gone);
+        journal.outcome.gone.extend(gone);
         self.services.insert(service.clone(), planned);
         wanted
     }
 
     /// An element goes when nobody wants it any more.
-    fn release(&mut self, key: Key, value: Value, changes: &mut Changes) {
+    fn release(&mut self, key: Key, value: Value, journal: &mut Journal) {
         if key.is_shared() {
             let left = self.shared.get(&key).copied().unwrap_or_default().saturating_sub(1);
             if left > 0 {
@@ -146,11 +169,11 @@ impl Plan {
             }
             self.shared.remove(&key);
         }
-        changes.remove(key, value);
+        journal.note(|changes| changes.remove(key, value));
     }
 
     /// An element comes when nobody wanted it before.
-    fn take(&mut self, key: Key, value: Value, changes: &mut Changes) {
+    fn take(&mut self, key: Key, value: Value, journal: &mut Journal) {
         if key.is_shared() {
             let count = self.shared.entry(key).or_default();
             *count += 1;
@@ -158,7 +181,7 @@ impl Plan {
                 return;
             }
         }
-        changes.add(key, value);
+        journal.note(|changes| changes.add(key, value));
     }
 
     /// Everything wanted; what several Services want comes as often.

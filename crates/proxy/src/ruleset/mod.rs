@@ -37,6 +37,8 @@ pub struct Settings {
     pub node_port_addresses: Vec<IpNet>,
     /// Connections to cluster IPs lose their source address, too.
     pub masquerade_all: bool,
+    /// Where Services have their cluster IPs; what no Service has leads nowhere. Empty: not known.
+    pub services: Vec<IpNet>,
 }
 
 /// Something a table is made of.
@@ -61,7 +63,7 @@ impl Skeleton {
         builder.chains();
         builder.firewall();
         builder.translation(settings);
-        builder.filters();
+        builder.filters(settings);
         builder.masquerading(settings);
         Self { table: Table::new(family, TABLE), objects: builder.objects }
     }
@@ -73,12 +75,14 @@ impl Skeleton {
         format!("tombolo proxy, rules {:016x}", hasher.finish())
     }
 
-    pub(crate) fn add_to(&self, batch: &mut Batch) {
+    /// Makes everything; `room` says how many elements a set needs to have room for, if that is known to be many.
+    pub(crate) fn add_to(&self, batch: &mut Batch, room: impl Fn(&str) -> Option<u32>) {
         batch.add_table(&self.table, Some(&self.comment()));
         for object in &self.objects {
             match object {
                 Object::Chain(name, hook) => batch.add_chain(&self.table, name, *hook),
-                Object::Set(set) => batch.add_set(&self.table, set),
+                Object::Set(set) if set.interval || set.dynamic.is_some() => batch.add_set(&self.table, set),
+                Object::Set(set) => batch.add_set(&self.table, &Set { most: room(&set.name), ..set.clone() }),
                 Object::Rule(chain, rule) => batch.add_rule(&self.table, chain, rule),
             }
         }
@@ -218,12 +222,17 @@ impl Builder {
     }
 
     /// What is still addressed to a Service after the translation has nowhere to go.
-    fn filters(&mut self) {
+    fn filters(&mut self, settings: &Settings) {
         let r = self.registers;
         let new = r.bit(CtKey::State, NEW);
         self.rule("refused", &[&r.frontend(), &[r.dispatch("refused")]]);
         let to_cluster_ip = [r.destination(0), r.present("cluster-ips")];
         self.rule("unknown-ports", &[&to_cluster_ip, &[goto("reject")]]);
+        // An address that no Service has yet may be somebody's in a moment: silence, as kube-proxy keeps.
+        for services in r.own(&settings.services) {
+            let unused = r.destination_in(services, Comparison::Equal);
+            self.rule("unknown-ports", &[&unused, &[verdict(Verdict::Drop)]]);
+        }
         for chain in ["filter-input", "filter-forward", "filter-output"] {
             self.rule(chain, &[&new, &[jump("refused")]]);
         }

@@ -6,7 +6,9 @@
 
 mod affinity;
 mod changes;
+mod large;
 mod policies;
 mod restart;
+mod sctp;
 mod spread;
 mod world;

@@ -99,6 +99,42 @@ fn refused_packets_are_counted_by_frontend() {
 }
 
 #[test]
+fn who_is_kept_out_by_source_ranges_is_counted() {
+    isolated(|| {
+        let mut world = World::new(&[1, 1]);
+        world.set(&service(json!({"loadBalancerSourceRanges": ["10.9.0.0/16"]})), &[ready(0, 0)]);
+        for (family, address) in both(LB).into_iter().enumerate() {
+            let expected = world.check(From::Client, address, PORT, Transport::Udp);
+            assert_eq!(expected, expect(&["dropped"]));
+            let counts = world.proxies[0].kernel.refused().unwrap();
+            let kept_out = counts.iter().filter(|((_, set, _), _)| *set == "guarded");
+            assert_eq!(kept_out.map(|(_, packets)| packets).sum::<u64>(), family as u64 + 1, "{counts:?}");
+        }
+        // Whoever is let in is not counted.
+        world.check(From::Client, both(VIP)[0], PORT, Transport::Udp);
+        assert_eq!(world.proxies[0].kernel.refused().unwrap().values().sum::<u64>(), 2);
+    });
+}
+
+#[test]
+fn addresses_of_the_service_range_that_nobody_has_lead_nowhere() {
+    isolated(|| {
+        let mut world = World::new(&[2, 1]);
+        world.set(&service(json!({})), &[ready(0, 0)]);
+        for unused in ["10.96.0.99", "fd96::99"] {
+            let unused = unused.parse().unwrap();
+            for from in [From::Pod(0, 1), From::Client, From::Host(0)] {
+                assert_eq!(world.check(from, unused, PORT, Transport::Tcp), expect(&["dropped"]), "{from:?}");
+            }
+        }
+        // A port that a Service lacks is another matter: its address is in use.
+        for address in both(VIP) {
+            assert_eq!(world.check(From::Pod(0, 1), address, 81, Transport::Tcp), expect(&["refused"]));
+        }
+    });
+}
+
+#[test]
 fn source_ranges_let_in_only_whom_they_name_in_each_family() {
     isolated(|| {
         let mut world = World::new(&[1, 1]);

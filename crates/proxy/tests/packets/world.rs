@@ -60,7 +60,16 @@ pub(crate) enum From {
 pub(crate) fn settings(node: usize) -> Settings {
     let number = node + 1;
     let pods = [format!("10.1.{number}.0/24"), format!("fd10::{number}:0/112")];
-    Settings { pods: pods.iter().map(|range| range.parse().unwrap()).collect(), ..Settings::default() }
+    Settings {
+        pods: pods.iter().map(|range| range.parse().unwrap()).collect(),
+        services: services(),
+        ..Settings::default()
+    }
+}
+
+/// Where cluster IPs are.
+fn services() -> Vec<ipnet::IpNet> {
+    ["10.96.0.0/16", "fd96::/64"].map(|range| range.parse().unwrap()).to_vec()
 }
 
 impl World {
@@ -98,7 +107,7 @@ impl World {
         Update { service: Key::of(&service), routes, serving: serving.collect() }
     }
 
-    fn node(&self, node: usize) -> routing::Node {
+    pub(crate) fn node(&self, node: usize) -> routing::Node {
         let place = &self.lab.nodes[node].place;
         let name = format!("node{}", node + 1);
         routing::Node { name, addresses: vec![place.v4(), place.v6()], ..routing::Node::default() }
@@ -117,7 +126,7 @@ impl World {
                 json!({"addresses": [address.to_string()], "conditions": conditions, "nodeName": node})
             })
             .collect();
-        let ports = [("tcp", "TCP"), ("udp", "UDP")]
+        let ports = [("tcp", "TCP"), ("udp", "UDP"), ("sctp", "SCTP")]
             .map(|(name, protocol)| json!({"name": name, "protocol": protocol, "port": TARGET}));
         serde_json::from_value(json!({
             "metadata": {"name": family.to_lowercase(), "namespace": "default"},
@@ -204,7 +213,7 @@ impl Proxy {
         let mut kernel = Kernel::open(Some(&path), &settings(node)).unwrap();
         let plan = Plan::new();
         kernel.adopt(&plan).unwrap();
-        Self { plan, kernel, simulator: Simulator::new(true) }
+        Self { plan, kernel, simulator: Simulator::new(true).with_services(&services()) }
     }
 
     pub(crate) fn bring(&mut self, update: Update) -> Written {

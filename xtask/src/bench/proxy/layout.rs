@@ -5,17 +5,20 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::super::sample::Sample;
-use super::{ENDPOINTS, Failure, endpoint, make_namespace, shell, vip};
+use super::{Charged, ENDPOINTS, Failure, cpu, endpoint, make_namespace, shell, vip};
 
 pub(super) struct Times {
     pub(super) full: Duration,
+    pub(super) cpu: Duration,
     pub(super) change: Duration,
 }
 
 pub(super) fn measure(services: u32) -> Result<Times, Failure> {
     make_namespace()?;
     let file = std::env::temp_dir().join(format!("tombolo-bench-{}.nft", std::process::id()));
+    let before = cpu(Charged::Children)?;
     let full = load(&file, &text(services)?)?;
+    let spent = cpu(Charged::Children)? - before;
     let mut changes = Sample::default();
     for turn in 0..5_u32 {
         let service = turn * 37 % services;
@@ -25,7 +28,7 @@ pub(super) fn measure(services: u32) -> Result<Times, Failure> {
     }
     std::fs::remove_file(&file)?;
     shell("ip netns del bench")?;
-    Ok(Times { full, change: changes.quantile(0.5) })
+    Ok(Times { full, cpu: spent, change: changes.quantile(0.5) })
 }
 
 fn load(file: &std::path::Path, text: &str) -> Result<Duration, Failure> {

@@ -44,6 +44,7 @@ pub(super) async fn observe(
         let now = kinds.borrow_and_update().clone();
         observer.follow(&now);
         tokio::select! {
+            biased;
             // The catalogue outlives this task: its sender is held here.
             _ = kinds.changed() => {}
             Some((kind, event)) = observer.changes.next() => observer.take(&kind, event),

@@ -1,0 +1,182 @@
+//! The nodes that announce: which of them are alive, and what each says it answers for.
+//!
+//! Every node renews a Lease; whoever does not for a while is dead. A node that does not see its own renewals come back
+//! cannot hear the others either, so then it takes nobody for dead: losing the API server must not stop traffic.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tombolo_api::tombolo::{ANNOUNCED_ANNOTATION, ANNOUNCER_LABEL};
+use tombolo_model::hearing::Hearing;
+use tombolo_model::liveness::{Beat, Liveness, Patience, Pulse};
+use tombolo_runtime::Key;
+
+use crate::shared::{Shared, WRITER};
+
+/// How often the roster is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const PREFIX: &str = "tombolo-announcer.";
+
+/// The addresses each live node says it answers for.
+pub(crate) type Claims = BTreeMap<String, BTreeSet<IpAddr>>;
+
+/// Who is alive, as far as this node can tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Roster {
+    pub(crate) live: Claims,
+    /// Whether the API server can be heard.
+    pub(crate) in_contact: bool,
+}
+
+/// Tells that this node is alive and what it answers for, until `stop` resolves; then says good-bye.
+pub(crate) async fn beat(
+    shared: Arc<Shared>,
+    mut claims: watch::Receiver<BTreeSet<IpAddr>>,
+    mut stop: watch::Receiver<bool>,
+) {
+    shared.synced().await;
+    let mut claimed = inherited(&shared);
+    let mut ticks = interval(shared.config.heartbeat);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !*stop.borrow() {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            Ok(()) = claims.changed() => claimed = claims.borrow_and_update().clone(),
+            _ = stop.changed() => break,
+        }
+        renew(&shared, &shared.config.node, &claimed).await;
+    }
+    renew(&shared, "", &BTreeSet::new()).await;
+}
+
+/// One renewal; one that takes too long is given up for the next.
+async fn renew(shared: &Shared, holder: &str, claims: &BTreeSet<IpAddr>) {
+    let config = &shared.config;
+    let api: Api<Lease> = Api::namespaced(shared.client.clone(), &config.namespace);
+    let name = lease_of(&config.node);
+    let claims: Vec<String> = claims.iter().map(ToString::to_string).collect();
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "name": name, "labels": {ANNOUNCER_LABEL: "true"},
+            "annotations": {ANNOUNCED_ANNOTATION: claims.join(",")},
+        },
+        "spec": {
+            "holderIdentity": holder, "renewTime": MicroTime(config.clock.now()),
+            "leaseDurationSeconds": config.dead_after.as_secs().max(1),
+        },
+    });
+    let params = PatchParams::apply(WRITER).force();
+    let patch = Patch::Apply(&lease);
+    let written = timeout(config.dead_after, api.patch(&name, &params, &patch)).await;
+    if let Ok(Err(error)) = written {
+        tracing::warn!(%error, "the heartbeat of this node could not be written");
+    }
+}
+
+/// Keeps the roster, for ever.
+pub(crate) async fn keep(shared: Arc<Shared>, roster: watch::Sender<Roster>) {
+    let mut keeper = Keeper {
+        shared,
+        start: Instant::now(),
+        hearing: Hearing::default(),
+        own: None,
+        heard_at: Duration::ZERO,
+        pulses: BTreeMap::new(),
+    };
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let next = keeper.look();
+        roster.send_if_modified(|current| {
+            let changed = *current != next;
+            *current = next;
+            changed
+        });
+    }
+}
+
+struct Keeper {
+    shared: Arc<Shared>,
+    start: Instant,
+    hearing: Hearing,
+    /// The own heartbeat, as the API server last showed it.
+    own: Option<Beat>,
+    heard_at: Duration,
+    pulses: BTreeMap<String, Pulse>,
+}
+
+impl Keeper {
+    fn look(&mut self) -> Roster {
+        let now = self.start.elapsed();
+        self.listen_for_oneself(now);
+        let leases = self.shared.leases.all();
+        let nodes: Vec<String> = leases.iter().filter_map(|lease| node_of(lease)).collect();
+        self.pulses.retain(|node, _| nodes.contains(node));
+        let live = leases.iter().filter_map(|lease| {
+            let node = node_of(lease)?;
+            let alive = self.judge(&node, lease, now) != Liveness::Expired;
+            alive.then(|| (node, claims_of(lease)))
+        });
+        let live = live.collect();
+        Roster { live, in_contact: now.saturating_sub(self.heard_at) < self.shared.config.dead_after }
+    }
+
+    /// Whoever hears itself hears the others, too: all heartbeats come over one watch.
+    fn listen_for_oneself(&mut self, now: Duration) {
+        let config = &self.shared.config;
+        let lease = self.shared.leases.get(&Key::new(config.namespace.clone(), lease_of(&config.node)));
+        let own = lease.and_then(|lease| lease.spec.as_ref().map(Beat::from));
+        if own.is_some() && own != self.own {
+            self.hearing.hear(now, config.heartbeat, config.dead_after);
+            self.heard_at = now;
+            self.own = own;
+        }
+    }
+
+    fn judge(&mut self, node: &str, lease: &Lease, now: Duration) -> Liveness {
+        let config = &self.shared.config;
+        if node == config.node {
+            return Liveness::Alive;
+        }
+        let beat = lease.spec.as_ref().map(Beat::from).unwrap_or_default();
+        let pulse = self.pulses.entry(node.to_owned());
+        let pulse = pulse.or_insert_with(|| Pulse::first_seen(Some(beat.clone()), now));
+        pulse.observe(beat, now);
+        let patience = Patience { duration: config.dead_after, hold: config.hold };
+        pulse.judge(self.hearing.contact(now, config.heartbeat), &patience, now)
+    }
+}
+
+/// What this node answered for before it was started again, unless somebody else does by now.
+pub(crate) fn inherited(shared: &Shared) -> BTreeSet<IpAddr> {
+    let own = lease_of(&shared.config.node);
+    let (own, others): (Vec<_>, Vec<_>) =
+        shared.leases.all().into_iter().partition(|lease| lease.name_any() == own);
+    let taken: BTreeSet<IpAddr> = others.iter().flat_map(|lease| claims_of(lease)).collect();
+    own.iter().flat_map(|lease| claims_of(lease)).filter(|address| !taken.contains(address)).collect()
+}
+
+fn lease_of(node: &str) -> String {
+    format!("{PREFIX}{node}")
+}
+
+fn node_of(lease: &Lease) -> Option<String> {
+    lease.name_any().strip_prefix(PREFIX).map(str::to_owned)
+}
+
+/// What the node that a Lease belongs to says it answers for.
+fn claims_of(lease: &Lease) -> BTreeSet<IpAddr> {
+    let claimed = lease.annotations().get(ANNOUNCED_ANNOTATION).map(String::as_str).unwrap_or_default();
+    claimed.split(',').filter_map(|address| address.parse().ok()).collect()
+}

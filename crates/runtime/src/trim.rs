@@ -1,0 +1,50 @@
+//! What hardly anybody reads of an object's metadata, so that caches of many objects need not keep it.
+
+use kube::core::ObjectMeta;
+
+/// Leaves names, labels, annotations, the resource version and whether it is being deleted.
+pub fn trim_metadata(metadata: &mut ObjectMeta) {
+    let kept = ObjectMeta {
+        name: metadata.name.take(),
+        namespace: metadata.namespace.take(),
+        labels: metadata.labels.take(),
+        annotations: metadata.annotations.take(),
+        resource_version: metadata.resource_version.take(),
+        deletion_timestamp: metadata.deletion_timestamp.take(),
+        ..ObjectMeta::default()
+    };
+    *metadata = kept;
+}
+
+/// Leaves of the annotations only those that are read.
+pub fn trim_annotations(metadata: &mut ObjectMeta, read: &[&str]) {
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.retain(|key, _| read.contains(&key.as_str()));
+    }
+    metadata.annotations = metadata.annotations.take().filter(|annotations| !annotations.is_empty());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_tells_objects_and_their_versions_apart_stays() {
+        let mut metadata: ObjectMeta = from_value(json!({
+            "name": "a", "namespace": "b", "resourceVersion": "7", "uid": "u", "generation": 3,
+            "labels": {"l": "1"}, "annotations": {"keep": "1", "drop": "2"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "s", "uid": "v"}],
+        }))
+        .unwrap();
+        trim_metadata(&mut metadata);
+        trim_annotations(&mut metadata, &["keep"]);
+        let left = json!({
+            "name": "a", "namespace": "b", "resourceVersion": "7", "labels": {"l": "1"}, "annotations": {"keep": "1"},
+        });
+        assert_eq!(serde_json::to_value(&metadata).unwrap(), left);
+        trim_annotations(&mut metadata, &[]);
+        assert_eq!(metadata.annotations, None);
+    }
+}
