@@ -2,7 +2,7 @@
 //!
 //! Where standard output is no terminal, pages follow each other as text.
 
-use std::io::{IsTerminal as _, Read as _, stdin, stdout};
+use std::io::{BufReader, IsTerminal as _, Read as _, stdin, stdout};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
@@ -53,7 +53,7 @@ impl Screen {
         let (pressed, mut keys) = mpsc::channel(1);
         // The thread ends with the process: nobody can take a read from a keyboard back.
         std::thread::spawn(move || {
-            for key in stdin().bytes().map_while(Result::ok) {
+            for key in BufReader::new(stdin().lock()).bytes().map_while(Result::ok) {
                 if pressed.blocking_send(key).is_err() {
                     return;
                 }
