@@ -36,7 +36,7 @@ pub use self::cluster::{Cluster, Options};
 pub use self::core::Backup;
 pub use self::entropy::Entropy;
 pub use self::http::Body;
-pub use self::nodes::{ContainerPlace, ExecOptions, LogOptions, Nodes, Output, Session};
+pub use self::nodes::{Connection, ContainerPlace, ExecOptions, LogOptions, Nodes, Output, Session};
 pub use self::rules::service::Features;
 pub use self::serve::{Context, Server, kubeconfig};
 pub use self::status::Status;

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 
 /// A container of a pod that is bound to a node.
@@ -56,6 +57,11 @@ pub struct Session {
     pub ended: oneshot::Receiver<Result<i32, String>>,
 }
 
+/// A connection to a port of a pod.
+pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
+
 /// Whoever runs the pods of a cluster.
 pub trait Nodes: std::fmt::Debug + Send + Sync {
     /// What a container said. An error is a sentence for the person who asked.
@@ -67,4 +73,11 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
 
     /// Runs a command in a container.
     fn exec(&self, place: ContainerPlace, options: ExecOptions) -> BoxFuture<'_, Result<Session, String>>;
+
+    /// What a container says from now on, until it ends. It hears nothing.
+    fn attach(&self, place: ContainerPlace) -> BoxFuture<'_, Result<Session, String>>;
+
+    /// A connection to a port that something in the pod listens on.
+    fn connect(&self, place: ContainerPlace, port: u16)
+    -> BoxFuture<'_, Result<Box<dyn Connection>, String>>;
 }

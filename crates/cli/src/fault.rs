@@ -1,11 +1,13 @@
 //! `tombolo fault`: breaks things in a playground, and mends them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tombolo_playground::{Directory, Fault, Request, ask};
 
 use crate::failure::Failure;
+use crate::span;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -29,9 +31,12 @@ enum What {
     },
     /// End the API server of a member or of the hub; its data stays.
     KillApiserver { name: String },
-    /// Make a link slow. Not possible yet.
-    #[command(hide = true)]
-    Slow { name: String, delay: String },
+    /// Let everything that leaves a member or the hub wait for so long.
+    Slow {
+        name: String,
+        #[arg(value_parser = span::parse)]
+        delay: Duration,
+    },
 }
 
 #[expect(clippy::print_stdout, reason = "the person wants to know what happened")]
@@ -41,9 +46,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Heal { name } => Fault::Heal(name.clone()),
         What::KillNode { name } => Fault::KillNode(name.clone()),
         What::KillApiserver { name } => Fault::KillApiserver(name.clone()),
-        What::Slow { name, .. } => {
-            let what = format!("the link of {name} cannot be made slow: that is not there yet");
-            return Err(Failure::new(what).hint("`partition` cuts it"));
+        What::Slow { name, delay } => {
+            Fault::Slow(name.clone(), u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
         }
     };
     let said = ask(&Directory::new(&arguments.dir), &Request::Fault(fault));

@@ -27,6 +27,7 @@ mod span;
 mod status;
 mod survey;
 mod table;
+mod top;
 mod up;
 
 use std::process::ExitCode;
@@ -78,6 +79,8 @@ enum Command {
     Fault(fault::Arguments),
     /// Show clusters, what they export and import, and who disagrees.
     Status(status::Arguments),
+    /// Show clusters, services and parts on a screen, live.
+    Top(top::Arguments),
     /// Export a Service to all clusters.
     Export(export::Arguments),
     /// Take an export back.
@@ -139,6 +142,7 @@ fn run(command: Command, verbose: bool) -> Result<ExitCode, Failure> {
         Command::Outside(command) => outside::run(&command),
         Command::Fault(command) => fault::run(&command),
         Command::Status(command) => block_on(status::run(command)),
+        Command::Top(command) => block_on(top::run(command)),
         Command::Export(command) => block_on(export::export(command)),
         Command::Unexport(command) => block_on(export::unexport(command)),
         Command::Completions(command) => {
@@ -162,7 +166,7 @@ fn start_logging(verbose: bool, command: &Command) {
         _ if verbose => "debug",
         Command::Apiserver(_) | Command::Down(_) | Command::Outside(_) | Command::Fault(_) => "warn",
         // What cannot be reached is told in the answer.
-        Command::Status(_) | Command::Explain(_) | Command::Doctor(_) => "off",
+        Command::Status(_) | Command::Top(_) | Command::Explain(_) | Command::Doctor(_) => "off",
         Command::Export(_) | Command::Unexport(_) | Command::Completions(_) => "warn",
         // Parts that complain about what was broken on purpose are no news to the person who did it.
         Command::Up(_) | Command::Demo(_) => "error,kube_client=off",

@@ -157,7 +157,15 @@ fn welcome(directory: &Directory, playground: &Playground, networked: bool, begu
         "  kubectl --context member1 -n demo create deployment echo --image={image} --replicas=2"
     ));
     say("  kubectl --context member1 -n demo expose deployment echo --port=80 --target-port=8080");
-    say("  kubectl --context member1 -n demo get pods -o wide");
+    say("  tombolo export demo/echo --context member1");
+    if networked && contexts.len() > 2 {
+        say("  kubectl --context member2 -n demo run client --image=tombolo/client");
+        say(
+            "  kubectl --context member2 -n demo exec client -- curl -s http://echo.demo.svc.clusterset.local/",
+        );
+    }
+    say("  tombolo status");
+    say("  tombolo explain demo/echo");
     say(format_args!(
         "\nEverything is gone after Ctrl-C or `tombolo down --dir {}`.",
         directory.path().display()

@@ -42,6 +42,8 @@ pub enum Fault {
     KillNode(String),
     /// End the API server of a member or of the hub. Its data stays.
     KillApiserver(String),
+    /// Let everything that leaves a member or the hub wait for so many milliseconds.
+    Slow(String, u64),
 }
 
 #[derive(Debug, Serialize, Deserialize)]

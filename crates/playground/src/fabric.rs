@@ -11,10 +11,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use ipnet::Ipv4Net;
 
 use crate::plan::{MemberPlan, NodePlan, Plan};
+use crate::slow::Detour;
 use crate::wiring::{Hop, Wiring, default_route};
 
 /// The link of every host; the other end is named after whom it leads to.
@@ -73,6 +75,21 @@ impl Fabric {
         self.backbone.set_up(host).await
     }
 
+    /// Leads the link of a host through a detour on which what it sends waits.
+    pub(crate) async fn detour(&self, host: &str, delay: Duration) -> io::Result<Detour> {
+        let (near, far) = detour_links(host);
+        self.backbone.connect(&near, &self.backbone, &far).await?;
+        self.backbone.plug(&near, BRIDGE).await?;
+        self.backbone.unplug(host).await?;
+        Detour::start(&self.backbone, host, &far, delay).await
+    }
+
+    /// Plugs it into the bridge again.
+    pub(crate) async fn straighten(&self, host: &str) -> io::Result<()> {
+        self.backbone.plug(host, BRIDGE).await?;
+        self.backbone.remove(&detour_links(host).0).await
+    }
+
     /// The same for a node, at its router's side.
     pub(crate) async fn cut_node(&self, node: &NodePlan) -> io::Result<()> {
         self.router_of(node)?.set_down(&node.name()).await
@@ -86,6 +103,11 @@ impl Fabric {
         let member = self.members.get(&node.cluster).ok_or(io::ErrorKind::NotFound)?;
         Ok(&member.router)
     }
+}
+
+/// The two ends of the wire that stands for a host at the bridge while its link is slow.
+fn detour_links(host: &str) -> (String, String) {
+    (format!("near-{host}"), format!("far-{host}"))
 }
 
 /// A host at the backbone.

@@ -1,5 +1,7 @@
 //! What is broken on purpose, and how it is mended.
 
+use std::time::Duration;
+
 use crate::Playground;
 use crate::control::Fault;
 use crate::control_plane::ControlPlane;
@@ -18,6 +20,7 @@ impl Playground {
                 self.plane(name)?.kill().await;
                 Ok(format!("the API server of {name} is gone; `heal {name}` brings it back with its data"))
             }
+            Fault::Slow(name, delay) => self.slow_down(name, Duration::from_millis(*delay)).await,
         }
     }
 
@@ -25,6 +28,21 @@ impl Playground {
         self.plane(name)?;
         self.network()?.cut(name).await.doing("the link cannot be cut")?;
         Ok(format!("the link of {name} is cut"))
+    }
+
+    async fn slow_down(&mut self, name: &str, delay: Duration) -> Result<String, Error> {
+        self.plane(name)?;
+        self.speed_up(name).await?;
+        let detour = self.network()?.detour(name, delay).await.doing("the link cannot be made slow")?;
+        self.slow.insert(name.to_owned(), detour);
+        Ok(format!("what leaves {name} takes {} ms longer", delay.as_millis()))
+    }
+
+    async fn speed_up(&mut self, name: &str) -> Result<(), Error> {
+        if self.slow.remove(name).is_some() {
+            self.network()?.straighten(name).await.doing("the link cannot be mended")?;
+        }
+        Ok(())
     }
 
     async fn kill_node(&mut self, name: &str) -> Result<String, Error> {
@@ -43,6 +61,7 @@ impl Playground {
             return Ok(format!("{name} runs again"));
         }
         self.plane(name)?.revive().await?;
+        self.speed_up(name).await?;
         if let Some(fabric) = &self.fabric {
             fabric.mend(name).await.doing("the link cannot be mended")?;
         }

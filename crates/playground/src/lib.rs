@@ -21,10 +21,12 @@ mod namespace;
 mod node;
 mod outside;
 mod pace;
+mod packet_socket;
 mod part;
 pub mod plan;
 mod pods;
 mod privilege;
+mod slow;
 mod station;
 mod unshare;
 mod wiring;
@@ -38,6 +40,7 @@ pub use self::pace::Pace;
 pub use self::pods::{Pods, Said};
 pub use self::privilege::{Network, acquire};
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
@@ -51,6 +54,7 @@ use self::member::Member;
 use self::node::Node;
 use self::part::Part;
 use self::plan::{MemberPlan, NodePlan, Plan};
+use self::slow::Detour;
 use self::station::Station;
 
 /// Everything should be ready long before.
@@ -76,6 +80,8 @@ pub struct Playground {
     hub: Hub,
     members: Vec<Member>,
     nodes: Vec<Node>,
+    /// Links that are slow on purpose, by the name of their host.
+    slow: BTreeMap<String, Detour>,
 }
 
 impl Playground {
@@ -98,7 +104,8 @@ impl Playground {
         let members = try_join_all(members).await?;
         tell("starting the nodes");
         let nodes = start_nodes(&config.directory, &members, fabric.as_ref()).await?;
-        let playground = Self { directory: config.directory, control, fabric, hub, members, nodes };
+        let slow = BTreeMap::new();
+        let playground = Self { directory: config.directory, control, fabric, hub, members, nodes, slow };
         tell("waiting for the agents");
         playground.ready().await?;
         playground.tell_where()?;

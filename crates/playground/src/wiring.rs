@@ -86,6 +86,12 @@ impl Wiring {
         self.handle.link().set(change.build()).execute().await.map_err(failed)
     }
 
+    /// Takes a link out of its bridge.
+    pub(crate) async fn unplug(&self, link: &str) -> io::Result<()> {
+        let change = LinkUnspec::new_with_name(link).nocontroller();
+        self.handle.link().set(change.build()).execute().await.map_err(failed)
+    }
+
     pub(crate) async fn set_up(&self, link: &str) -> io::Result<()> {
         let change = LinkUnspec::new_with_name(link).up();
         self.handle.link().set(change.build()).execute().await.map_err(failed)
@@ -119,7 +125,7 @@ impl Wiring {
         self.handle.route().add(route.build()).execute().await.map_err(failed)
     }
 
-    async fn index(&self, link: &str) -> io::Result<u32> {
+    pub(crate) async fn index(&self, link: &str) -> io::Result<u32> {
         let mut found = self.handle.link().get().match_name(link.to_owned()).execute();
         let found = found.try_next().await.map_err(failed)?;
         found.map(|link| link.header.index).ok_or_else(|| io::ErrorKind::NotFound.into())

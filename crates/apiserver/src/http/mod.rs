@@ -9,12 +9,15 @@ mod exec;
 mod json;
 mod log;
 mod openapi;
+mod port_forward;
 mod present;
 mod query;
 mod resource;
 mod review;
 mod route;
 mod selectable;
+mod spdy;
+mod upgrade;
 mod watch;
 mod websocket;
 

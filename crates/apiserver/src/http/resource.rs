@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::present::Presentation;
 use super::route::Target;
 use super::watch::{self, WatchQuery};
-use super::{Answer, Asked, Body, decode, exec, json_bytes, log, reply, review};
+use super::{Answer, Asked, Body, decode, exec, json_bytes, log, port_forward, reply, review};
 use crate::invalid::FieldError;
 use crate::object;
 use crate::operation::{self, Call, DeleteOptions, Deleted, ListQuery, Outcome, Part, PatchKind};
@@ -68,7 +68,15 @@ pub(super) async fn answer(asked: &Asked<'_>, target: &Target) -> Answer {
             item(asked, &mut call, name)
         }
         (Some(name), Some("log")) if resource.is("", "pods") => log::answer(asked, &call, name).await,
-        (Some(name), Some("exec")) if resource.is("", "pods") => exec::answer(asked, &call, name),
+        (Some(name), Some("exec")) if resource.is("", "pods") => {
+            exec::answer(asked, &call, name, exec::Wish::Exec)
+        }
+        (Some(name), Some("attach")) if resource.is("", "pods") => {
+            exec::answer(asked, &call, name, exec::Wish::Attach)
+        }
+        (Some(name), Some("portforward")) if resource.is("", "pods") => {
+            port_forward::answer(asked, &call, name)
+        }
         (Some(name), Some(subresource)) => part(asked, &mut call, name, subresource),
     };
     answer.map(|response| with_warnings(response, &call))

@@ -1,4 +1,4 @@
-//! WebSocket, as far as `exec` needs it: RFC 6455 from the server's side, without extensions.
+//! WebSocket, as far as `exec` and its like need it: RFC 6455 from the server's side, without extensions.
 
 use std::io;
 
@@ -79,6 +79,11 @@ pub(super) async fn send(
     bytes: &[u8],
 ) -> io::Result<()> {
     write_frame(stream, BINARY, &[&[channel], bytes]).await
+}
+
+/// Sends bytes that know themselves what they are.
+pub(super) async fn send_plain(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    write_frame(stream, BINARY, &[bytes]).await
 }
 
 pub(super) async fn pong(stream: &mut (impl AsyncWrite + Unpin), payload: &[u8]) -> io::Result<()> {

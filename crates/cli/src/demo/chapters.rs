@@ -47,7 +47,7 @@ async fn start_client(stage: &Stage, cluster: &str, node: &str) -> Result<(), Fa
     let pod = json!({"metadata": {"name": "client"}, "spec": {
         "nodeName": node, "containers": [{"name": "client", "image": "tombolo/client"}]}});
     stage.create(cluster, &line, POD, pod, "created").await?;
-    stage.condition(cluster, POD, "client", "Ready", "True").await.map(drop)
+    stage.condition(cluster, POD, "client", "Ready", "True").await
 }
 
 async fn deploy(stage: &Stage) -> Result<(), Failure> {
@@ -117,8 +117,8 @@ async fn disagree(stage: &Stage) -> Result<(), Failure> {
     let port =
         |port: u16| json!({"spec": {"ports": [{"port": port, "targetPort": 8080, "protocol": "TCP"}]}});
     stage.patch("member2", SERVICE, "echo", port(81)).await?;
-    let message = stage.condition("member2", EXPORT, "echo", "Conflict", "True").await?;
-    stage.note(&message);
+    stage.condition("member2", EXPORT, "echo", "Conflict", "True").await?;
+    let message = stage.message("member2", EXPORT, "echo", "Conflict").await?;
     stage.check(!message.is_empty(), "the condition says what is wrong")?;
     let tally = stage.calls(CONSUMER, TODAY, 20, "member").await?;
     stage.check(!tally.to_string().contains("failed"), "the import stays as the oldest export has it")?;
@@ -126,7 +126,7 @@ async fn disagree(stage: &Stage) -> Result<(), Failure> {
     for cluster in EXPORTERS {
         stage.condition(cluster, EXPORT, "echo", "Conflict", "False").await?;
     }
-    stage.condition("member2", FIRST_EXPORT, "echo", "Exported", "True").await.map(drop)
+    stage.condition("member2", FIRST_EXPORT, "echo", "Exported", "True").await
 }
 
 async fn stay_local(stage: &Stage) -> Result<(), Failure> {

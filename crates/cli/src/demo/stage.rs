@@ -145,7 +145,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits for a condition and returns its message.
+    /// Waits for a condition.
     pub(super) async fn condition(
         &self,
         cluster: &str,
@@ -153,21 +153,39 @@ impl Stage {
         name: &str,
         type_: &str,
         status: &str,
-    ) -> Result<String, Failure> {
+    ) -> Result<(), Failure> {
         let wanted = if status == "True" { type_.to_owned() } else { format!("{type_}={status}") };
         let resource = kind.told();
         self.kubectl(cluster, &format!("wait {resource}/{name} --for=condition={wanted} --timeout=2m"));
         let api = self.api(cluster, kind)?;
         let what = format!("{resource}/{name} of {cluster} is {wanted}");
-        let message = self.until(&what, async || {
+        self.until(&what, async || {
             let found = api.get_opt(name).await.ok().flatten()?;
             let conditions = found.data["status"]["conditions"].as_array()?.clone();
-            let it = conditions.into_iter().find(|one| one["type"] == type_ && one["status"] == status)?;
-            Some(it["message"].as_str().unwrap_or_default().to_owned())
-        });
-        let message = message.await?;
+            conditions.iter().any(|one| one["type"] == type_ && one["status"] == status).then_some(())
+        })
+        .await?;
         say(format_args!("{resource}/{name} condition met"));
-        Ok(message)
+        Ok(())
+    }
+
+    /// What a condition says.
+    pub(super) async fn message(
+        &self,
+        cluster: &str,
+        kind: Kind,
+        name: &str,
+        type_: &str,
+    ) -> Result<String, Failure> {
+        let path = format!("{{.status.conditions[?(@.type==\"{type_}\")].message}}");
+        self.kubectl(cluster, &format!("get {}/{name} -o jsonpath='{path}'", kind.told()));
+        let found = self.api(cluster, kind)?.get(name).await;
+        let found = found.map_err(|cause| Failure::new(format!("{name} cannot be read")).because(cause))?;
+        let conditions = found.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let it = conditions.iter().find(|one| one["type"] == type_);
+        let message = it.and_then(|one| one["message"].as_str()).unwrap_or_default();
+        say(message);
+        Ok(message.to_owned())
     }
 
     /// The slices of an import that came from a cluster.

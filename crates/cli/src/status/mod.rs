@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interrupt::interrupted;
 use crate::paint::Paint;
 use crate::say::say_all;
-use crate::survey::{Places, Reach, Scope, survey};
+use crate::survey::{Places, Reach, Scope, Survey, survey};
 
 /// How often `--watch` looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -61,6 +61,11 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         ended = watch => ended,
         asked = interrupted() => asked,
     }
+}
+
+/// What was seen, as tables.
+pub(crate) fn tables(survey: &Survey, paint: Paint) -> String {
+    print::tables(&report(survey), paint, false)
 }
 
 async fn look(places: &Places, scope: &Scope, output: Option<Output>, before: &str) -> Result<(), Failure> {

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::world::{Playground, tombolo};
 
 /// The transcript in the README: what the tour said, once.
@@ -24,6 +26,10 @@ fn normal(text: &str) -> Vec<String> {
 fn words(line: &str) -> String {
     if line.starts_with('$') {
         return line.to_owned();
+    }
+    // Who answered differs; that somebody did, and with what, does not.
+    if let Ok(Value::Object(told)) = serde_json::from_str(line) {
+        return told.keys().cloned().collect::<Vec<_>>().join(" ");
     }
     let mut out = String::new();
     for word in line.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.') {

@@ -90,6 +90,57 @@ fn a_playground_that_is_killed_leaves_nothing_and_its_directory_can_be_used_agai
     playground.does(&["down"]);
 }
 
+/// The memory that a process really has, in bytes.
+fn memory(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn ten_times_up_and_down_leaves_nothing_and_needs_little_memory() {
+    let before = traces();
+    for round in 0..10 {
+        let mut playground = Playground::start(3, 2);
+        let id = playground.child.id();
+        assert!(memory(id) < 300 << 20, "{} MB", memory(id) >> 20);
+        if round == 4 {
+            playground.child.kill().unwrap();
+            playground.child.wait().unwrap();
+        } else {
+            playground.does(&["down"]);
+            assert!(playground.child.wait().unwrap().success());
+        }
+        assert_eq!(traces(), before, "round {round}");
+    }
+}
+
+#[test]
+fn a_slow_link_is_slow_until_it_is_healed() {
+    let playground = Playground::start(1, 1);
+    playground.deploy_echo("member1");
+    let address = "get pods -l app=echo -o jsonpath={.items[0].status.podIP}";
+    let address = playground.at("member1").run(address).succeeds().to_owned();
+    let url = format!("http://{address}:8080/");
+    let connect = || -> f64 {
+        let words =
+            ["outside", "--", "curl", "-sf", "-m", "20", "-o", "/dev/null", "-w", "%{time_connect}", &url];
+        playground.does(&words).parse().unwrap()
+    };
+    playground.does(&["fault", "slow", "member1", "300ms"]);
+    assert!(connect() >= 0.3);
+    // Larger than a packet: the kernel hands it over in pieces that it has not cut yet.
+    let large = playground.dir().join("large");
+    std::fs::write(&large, vec![b'x'; 1 << 20]).unwrap();
+    let large = format!("@{}", large.display());
+    let post = ["outside", "--", "curl", "-sf", "-m", "60", "-H", "Expect:", "--data-binary", &large, &url];
+    playground.does(&post);
+    playground.does(&["fault", "heal", "member1"]);
+    eventually("it is fast again", || connect() < 0.3);
+    playground.does(&["fault", "slow", "hub", "1ms"]);
+    playground.does(&["down"]);
+}
+
 #[test]
 fn what_is_broken_on_purpose_breaks_and_heals() {
     let playground = Playground::start(2, 1);

@@ -7,4 +7,6 @@ mod command_line;
 mod demo;
 mod lifecycle;
 mod native_names;
+mod streams;
+mod traffic;
 mod world;

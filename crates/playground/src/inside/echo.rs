@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{port, server};
 use crate::kubelet::Identity;
 
-/// `--http PORT`, `--tcp PORT`, `--udp PORT`.
+/// `--http PORT`, `--tcp PORT`, `--udp PORT`; `--drain SECONDS` is for whoever runs it.
 pub(super) async fn run(identity: Identity, arguments: &[String]) -> io::Result<()> {
     let (http, tcp, udp) =
         (port(arguments, "http", 8080)?, port(arguments, "tcp", 8081)?, port(arguments, "udp", 8081)?);

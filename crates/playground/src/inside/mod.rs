@@ -7,12 +7,14 @@
 mod command;
 mod curl;
 mod echo;
+mod load;
 mod netexec;
 mod server;
 mod socat;
 
 use std::io::{self, BufRead as _};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
@@ -21,6 +23,9 @@ use rustix::thread::UnshareFlags;
 
 use crate::kubelet::{Launch, Program};
 use crate::unshare::unshare;
+
+/// How long echo goes on after it was told to end: proxies of other clusters take a moment to hear of it.
+const ECHO_DRAIN: Duration = Duration::from_secs(1);
 
 /// How the program is called to be a container.
 pub const SUBCOMMAND: &str = "inside-container";
@@ -87,24 +92,41 @@ fn run(launch: Launch) -> ExitCode {
     let directory = launch.working_directory;
     let outcome = runtime.block_on(async {
         match launch.program {
-            Program::Echo(arguments) => until_told(echo::run(launch.identity, &arguments)).await,
-            Program::Netexec(arguments) => until_told(netexec::run(launch.identity, &arguments)).await,
-            Program::Socat(arguments) => until_told(socat::run(&arguments)).await,
-            Program::Idle => until_told(std::future::pending()).await,
+            Program::Echo(arguments) => {
+                let drain = seconds(&arguments, "drain", ECHO_DRAIN)?;
+                until_told(echo::run(launch.identity, &arguments), drain).await
+            }
+            Program::Load(arguments) => until_told(load::run(&arguments), Duration::ZERO).await,
+            Program::Netexec(arguments) => {
+                until_told(netexec::run(launch.identity, &arguments), Duration::ZERO).await
+            }
+            Program::Socat(arguments) => until_told(socat::run(&arguments), Duration::ZERO).await,
+            Program::Idle => until_told(std::future::pending(), Duration::ZERO).await,
             Program::Command(words) => command::run(&words, directory.as_deref()).await,
         }
     });
     outcome.unwrap_or_else(|error| complain(&error.to_string()))
 }
 
-/// Runs a built-in server until it fails or is asked to end.
-async fn until_told(server: impl Future<Output = io::Result<()>>) -> io::Result<ExitCode> {
+/// Runs a built-in server until it fails or is asked to end; then it goes on for a while, since not everybody has heard yet.
+async fn until_told(server: impl Future<Output = io::Result<()>>, drain: Duration) -> io::Result<ExitCode> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
+    let told = async {
+        terminate.recv().await;
+        tokio::time::sleep(drain).await;
+    };
     tokio::select! {
         outcome = server => outcome.map(|()| ExitCode::SUCCESS),
-        _ = terminate.recv() => Ok(ExitCode::SUCCESS),
+        () = told => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// The span that an option gives in seconds, or the usual one.
+fn seconds(arguments: &[String], name: &str, usual: Duration) -> io::Result<Duration> {
+    let Some(text) = option(arguments, name) else { return Ok(usual) };
+    let number = text.parse().ok().and_then(|number| Duration::try_from_secs_f32(number).ok());
+    number.ok_or_else(|| io::Error::other(format!("--{name}: {text:?} is no number of seconds")))
 }
 
 /// The value of `--NAME VALUE` or `--NAME=VALUE`, the last one given.

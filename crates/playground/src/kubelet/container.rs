@@ -5,11 +5,13 @@
 //! the child asks the kernel to be killed when the thread that made it ends, and so dies with the playground.
 
 use std::io::{self, PipeReader, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -23,6 +25,9 @@ use super::log::Log;
 use crate::inside::SUBCOMMAND;
 use crate::namespace::Namespace;
 use crate::unshare::unshare;
+
+/// How long something in a pod may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// A container that was started; dropped, it is killed.
 pub(crate) struct Container {
@@ -120,6 +125,19 @@ impl Door {
         ended.await.map_err(io::Error::other)?
     }
 
+    /// A connection to a port of the pod, from within.
+    pub(crate) async fn connect(&self, port: u16) -> io::Result<tokio::net::TcpStream> {
+        let (tell, connected) = oneshot::channel();
+        let process = self.process.clone();
+        let body = move || {
+            let _ = tell.send(connect_here(&process, port));
+        };
+        thread::Builder::new().name("port-forward".to_owned()).spawn(body)?;
+        let stream = connected.await.map_err(io::Error::other)??;
+        stream.set_nonblocking(true)?;
+        tokio::net::TcpStream::from_std(stream)
+    }
+
     fn run_here(&self, command: &[String], prepare: impl FnOnce(&mut Command)) -> io::Result<Ended> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         // A thread that shares its working directory with others cannot change its view of the file system.
@@ -140,6 +158,12 @@ impl Door {
         drop(run);
         child.wait().map(Ended::now)
     }
+}
+
+/// Moves the calling thread into the network of a process and connects there. A socket stays where it was made.
+fn connect_here(process: &OwnedFd, port: u16) -> io::Result<TcpStream> {
+    move_into_thread_name_spaces(process.as_fd(), ThreadNameSpaceType::NETWORK)?;
+    TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), CONNECT)
 }
 
 fn spawn(network: &Namespace, launch: &Launch) -> io::Result<(Child, OwnedFd, PipeReader)> {

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Program {
     /// Says who answered, and whom it saw.
     Echo(Vec<String>),
+    /// Asks a service again and again, and says what became of it.
+    Load(Vec<String>),
     /// The server of agnhost that test suites use.
     Netexec(Vec<String>),
     /// A listener that runs a command for each connection.
@@ -27,6 +29,7 @@ pub(crate) fn program(image: &str, command: &[String], arguments: &[String]) -> 
     let given = arguments.to_vec();
     match short(image) {
         "tombolo/echo" => Ok(Program::Echo(given)),
+        "tombolo/load" => Ok(Program::Load(given)),
         "alpine/socat" => Ok(Program::Socat(given)),
         "tombolo/client" | "nicolaka/netshoot" if given.is_empty() => Ok(Program::Idle),
         "tombolo/client" | "nicolaka/netshoot" => Ok(Program::Command(given)),
