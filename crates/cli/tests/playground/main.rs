@@ -7,4 +7,5 @@ mod command_line;
 mod demo;
 mod lifecycle;
 mod native_names;
+mod strategies;
 mod world;
