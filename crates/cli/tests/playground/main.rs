@@ -7,6 +7,7 @@ mod command_line;
 mod demo;
 mod lifecycle;
 mod native_names;
+mod strategies;
 mod streams;
 mod traffic;
 mod world;

@@ -271,7 +271,7 @@ impl Guard {
         let remembers = self.restored.is_some_and(|when| when.elapsed() < MEMORIES);
         for (type_, object, touches) in claims {
             let current = hub_sight.objects.get(&Key::of(&*object));
-            let stands = current.is_some_and(|now| now.resource_version() == object.resource_version());
+            let stands = current.is_some_and(|now| claim(type_, &now).is_some() && now.spec == object.spec);
             let touched = locked(&self.findings).touches.get(&object.name_any()) != Some(&touches);
             if remembers || !stands || touched || !lasts(hub.well, KNOWN) {
                 continue;

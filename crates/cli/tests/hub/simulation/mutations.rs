@@ -7,6 +7,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
+use tombolo_testkit::FaultPlan;
 
 use super::guard::{Broken, Invariant, Log};
 use super::schedule::Run;
@@ -94,6 +95,20 @@ fn a_cluster_that_does_not_go_is_noticed() {
         run.kill(2);
         run.guard.note_leave("member3");
         check(Invariant::Expiry, run.wait(LONG).await);
+    });
+}
+
+/// An agent that says it has applied what it has not.
+#[test]
+fn a_condition_that_is_true_too_early_is_noticed() {
+    with_time(async {
+        let mut run = Run::begin(1, Log::default()).await;
+        run.wait(LONG).await.expect("nothing is wrong yet");
+        run.put_endpoints(0, 0, &[("10.1.0.1".to_owned(), true)]).await;
+        run.fleet.members[1].own_link.plan(FaultPlan { forgotten: 1.0, ..FaultPlan::default() });
+        run.put_template(0, 80).await;
+        run.put_object(0, json!({}), &[], &[]).await;
+        check(Invariant::Truth, run.wait(LONG).await);
     });
 }
 
