@@ -1,5 +1,6 @@
 //! `tombolo up`: a hub and some clusters with nodes and pods, until Ctrl-C.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::path::PathBuf;
@@ -7,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use clap::Args;
+use tombolo_api::loadbalancer::Profile;
+use tombolo_model::balancer::Capabilities;
 use tombolo_playground::{Config, Directory, Network, Pace, Playground, plan};
 
 use crate::failure::Failure;
@@ -30,6 +33,10 @@ pub(crate) struct Arguments {
     /// Notice silent clusters after seconds, not half a minute.
     #[arg(long)]
     fast: bool,
+    /// Let the balancers of a member do only as much as a provider of this profile could: member2=TCP-ONLY. See `tombolo
+    /// balancer --help`; may be given several times.
+    #[arg(long, value_name = "MEMBER=PROFILE", value_parser = member_profile)]
+    balancer_capabilities: Vec<(String, Profile)>,
     /// Only pretend nodes and pods, as happens where networks cannot be made.
     #[arg(long)]
     pretend: bool,
@@ -54,9 +61,24 @@ impl Arguments {
         if self.fast { Pace::fast() } else { Pace::default() }
     }
 
+    fn capabilities(&self) -> Result<BTreeMap<String, Capabilities>, Failure> {
+        let members: BTreeSet<String> = (1..=self.clusters).map(|number| format!("member{number}")).collect();
+        if let Some((stranger, _)) = self.balancer_capabilities.iter().find(|(name, _)| !members.contains(name)) {
+            return Err(Failure::new(format!("there is no cluster {stranger}"))
+                .hint("--balancer-capabilities takes member1=PROFILE and so on"));
+        }
+        let all = self.balancer_capabilities.iter();
+        Ok(all.map(|(member, profile)| (member.clone(), (*profile).into())).collect())
+    }
+
     pub(crate) fn wants_background(&self) -> bool {
         self.detach
     }
+}
+
+fn member_profile(text: &str) -> Result<(String, Profile), String> {
+    let (member, profile) = text.split_once('=').ok_or("it is not of the form MEMBER=PROFILE")?;
+    Ok((member.to_owned(), profile.parse().map_err(|error| format!("{error}"))?))
 }
 
 pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Failure> {
@@ -71,6 +93,7 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
         directory: directory.clone(),
         network,
         pace: arguments.pace(),
+        capabilities: arguments.capabilities()?,
     };
     let networked = config.network == Network::Namespaces;
     let playground = Playground::start(config, |step| progress(begun, step)).await.map_err(failed)?;
@@ -111,6 +134,9 @@ pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Resul
         .args(arguments.fast.then_some("--fast"))
         .arg("--dir")
         .arg(&arguments.dir);
+    for (member, profile) in &arguments.balancer_capabilities {
+        command.args(["--balancer-capabilities", &format!("{member}={profile}")]);
+    }
     command.args(["--clusters", &arguments.clusters.to_string(), "--nodes", &arguments.nodes.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
     let mut child = command.spawn().map_err(cannot)?;

@@ -1,5 +1,6 @@
 //! What an administrator does once: definitions, namespaces, the cluster's id.
 
+use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
@@ -9,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tombolo_api::about::{CLUSTER_ID_PROPERTY, ClusterProperty};
 use tombolo_api::crd;
+use tombolo_api::tombolo::AddressPool;
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::is_conflict;
 
@@ -43,6 +45,12 @@ pub(crate) async fn prepare_member(client: &Client, member: &ClusterId) -> Resul
     make_namespace(client, DEMO).await?;
     let property = json!({"metadata": {"name": CLUSTER_ID_PROPERTY}, "spec": {"value": member.to_string()}});
     create(&Api::<ClusterProperty>::all(client.clone()), &read(property)).await
+}
+
+/// Addresses for load balancers.
+pub(crate) async fn fill_pool(client: &Client, addresses: Ipv4Net) -> Result<(), kube::Error> {
+    let pool = json!({"metadata": {"name": "playground"}, "spec": {"addresses": [addresses.to_string()]}});
+    create(&Api::<AddressPool>::all(client.clone()), &read(pool)).await
 }
 
 /// What tells the cluster from every other.

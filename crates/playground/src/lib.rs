@@ -45,6 +45,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use tombolo_apiserver::{Context, kubeconfig};
+use tombolo_model::balancer::Capabilities;
 
 use self::control::Control;
 use self::error::Doing as _;
@@ -70,6 +71,8 @@ pub struct Config {
     pub directory: Directory,
     pub network: Network,
     pub pace: Pace,
+    /// What the balancers of a member claim to be able to do; everything, if it is not named.
+    pub capabilities: BTreeMap<String, Capabilities>,
 }
 
 /// A playground that runs.
@@ -103,7 +106,7 @@ impl Playground {
             plan.members.iter().map(|member| start_member(member, &hub, fabric.as_ref(), &config.pace));
         let members = try_join_all(members).await?;
         tell("starting the nodes");
-        let nodes = start_nodes(&config.directory, &members, fabric.as_ref()).await?;
+        let nodes = start_nodes(&config, &members, fabric.as_ref()).await?;
         let slow = BTreeMap::new();
         let playground = Self { directory: config.directory, control, fabric, hub, members, nodes, slow };
         tell("waiting for the agents");
@@ -171,7 +174,7 @@ impl Playground {
         let deadline = Instant::now() + PATIENCE;
         let members = self.members.iter().flat_map(|member| &member.parts);
         let parts = self.hub.parts.iter().chain(members);
-        for part in parts.chain(self.nodes.iter().filter_map(|node| node.proxy.as_ref())) {
+        for part in parts.chain(self.nodes.iter().flat_map(|node| &node.parts)) {
             while let Some(what) = part.readiness.pending().first() {
                 if Instant::now() > deadline {
                     return Err(Error::new(format!("{}: {what} does not come", part.name)));
@@ -218,7 +221,7 @@ async fn start_member(
 }
 
 async fn start_nodes(
-    directory: &Directory,
+    config: &Config,
     members: &[Member],
     fabric: Option<&Fabric>,
 ) -> Result<Vec<Node>, Error> {
@@ -226,18 +229,20 @@ async fn start_nodes(
     let starting = members.iter().flat_map(|member| {
         let network = fabric.members.get(&member.plan.number);
         let nodes = network.into_iter().flat_map(|network| &network.nodes);
-        nodes.map(|(number, wiring)| {
-            let config = kubelet::Config {
+        let capabilities = config.capabilities.get(&member.plan.name());
+        nodes.map(move |(number, wiring)| {
+            let kubelet = kubelet::Config {
                 cluster: member.plan.name(),
                 plan: NodePlan { cluster: member.plan.number, number: *number },
                 wiring: wiring.clone(),
                 api: member.plan.api(),
                 dns: Some(member.plan.dns()),
-                scratch: directory.scratch(),
-                tools: directory.tools(),
+                scratch: config.directory.scratch(),
+                tools: config.directory.tools(),
                 hosts: member.hosts.clone(),
             };
-            Node::start(member.plane.inner.clone(), config)
+            let capabilities = capabilities.cloned().unwrap_or_else(Capabilities::full);
+            Node::start(member.plane.inner.clone(), kubelet, capabilities)
         })
     });
     try_join_all(starting).await
@@ -256,7 +261,7 @@ fn describe(member: &Member, nodes: &[Node], fabric: Option<&Fabric>) -> directo
         parts: nodes
             .iter()
             .filter(|one| one.plan == *node)
-            .filter_map(|one| one.proxy.as_ref())
+            .flat_map(|one| &one.parts)
             .map(Part::told)
             .collect(),
     };

@@ -46,6 +46,9 @@ impl Member {
         let cannot = format!("{name} cannot be prepared");
         joining::define_kinds(&client).await.doing(&cannot)?;
         joining::prepare_member(&client, &id).await.doing(&cannot)?;
+        if networked {
+            joining::fill_pool(&client, plan.load_balancers()).await.doing(&cannot)?;
+        }
         let mut config = tombolo_agent::Config::new(id, joining::identity(&client).await.doing(&cannot)?);
         config.ip_families = vec![IpFamily::V4];
         config.namespace = joining::SYSTEM.to_owned();

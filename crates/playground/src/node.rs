@@ -1,8 +1,10 @@
-//! A node that runs: a kubelet and a proxy in its own network namespace.
+//! A node that runs: a kubelet, a proxy and a balancer in its own network namespace.
 
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 use tombolo_apiserver::Context;
+use tombolo_balancer::Balancer;
+use tombolo_model::balancer::Capabilities;
 use tombolo_proxy::Proxy;
 use tombolo_runtime::Readiness;
 
@@ -19,19 +21,25 @@ pub(crate) struct Node {
     station: Station,
     context: Context,
     kubelet: kubelet::Config,
-    /// The service proxy, while the node is up.
-    pub(crate) proxy: Option<Part>,
+    /// What its balancer claims to be able to do.
+    capabilities: Capabilities,
+    /// The service proxy and the balancer, while the node is up.
+    pub(crate) parts: Vec<Part>,
     running: Vec<Task>,
 }
 
 impl Node {
     /// Starts it and waits until its cluster knows it.
-    pub(crate) async fn start(context: Context, kubelet: kubelet::Config) -> Result<Self, Error> {
+    pub(crate) async fn start(
+        context: Context,
+        kubelet: kubelet::Config,
+        capabilities: Capabilities,
+    ) -> Result<Self, Error> {
         let name = format!("{}/{}", kubelet.cluster, kubelet.plan.name());
         let station = Station::start(&name, Some(kubelet.wiring.namespace())).await;
         let station = station.doing(format!("{name} cannot be started"))?;
-        let mut node =
-            Self { plan: kubelet.plan, station, context, kubelet, proxy: None, running: Vec::new() };
+        let (parts, running) = (Vec::new(), Vec::new());
+        let mut node = Self { plan: kubelet.plan, station, context, kubelet, capabilities, parts, running };
         node.revive().await?;
         Ok(node)
     }
@@ -43,7 +51,8 @@ impl Node {
         let cannot = format!("{} cannot be started", self.plan.name());
         let context = self.context.clone();
         let client = self.station.run(async move { connect(&context).await }).await.doing(&cannot)??;
-        self.proxy = Some(self.start_proxy(client.clone()).await?);
+        self.parts =
+            vec![self.start_proxy(client.clone()).await?, self.start_balancer(client.clone()).await?];
         let (registered, known) = oneshot::channel();
         let tell = move || {
             let _ = registered.send(());
@@ -70,9 +79,21 @@ impl Node {
         Part::start(format!("{} proxy", self.name()), registry, readiness, work).await
     }
 
+    /// The node answers for the addresses of load balancers it is elected for.
+    async fn start_balancer(&self, client: kube::Client) -> Result<Part, Error> {
+        let (metrics, readiness) = (tombolo_balancer::Metrics::default(), Readiness::default());
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut config = tombolo_balancer::Config::new(self.plan.name());
+        config.capabilities = self.capabilities.clone();
+        let balancer = Balancer::new(config, client).with_metrics(&metrics).with_readiness(&readiness);
+        let work = self.station.spawn(balancer.run(std::future::pending()));
+        Part::start(format!("{} balancer", self.name()), registry, readiness, work).await
+    }
+
     /// Ends everything on it at once, processes of pods included.
     pub(crate) async fn kill(&mut self) {
-        self.proxy = None;
+        self.parts.clear();
         for task in self.running.drain(..) {
             task.kill().await;
         }
