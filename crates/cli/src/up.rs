@@ -63,7 +63,9 @@ impl Arguments {
 
     fn capabilities(&self) -> Result<BTreeMap<String, Capabilities>, Failure> {
         let members: BTreeSet<String> = (1..=self.clusters).map(|number| format!("member{number}")).collect();
-        if let Some((stranger, _)) = self.balancer_capabilities.iter().find(|(name, _)| !members.contains(name)) {
+        if let Some((stranger, _)) =
+            self.balancer_capabilities.iter().find(|(name, _)| !members.contains(name))
+        {
             return Err(Failure::new(format!("there is no cluster {stranger}"))
                 .hint("--balancer-capabilities takes member1=PROFILE and so on"));
         }

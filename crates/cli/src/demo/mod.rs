@@ -48,7 +48,14 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
     let begun = Instant::now();
     let directory = Directory::new(absolute(&arguments)?);
     let pace = if arguments.fast { Pace::fast() } else { Pace::default() };
-    let config = Config { clusters: CLUSTERS, nodes: NODES, directory: directory.clone(), network, pace, capabilities: BTreeMap::new() };
+    let config = Config {
+        clusters: CLUSTERS,
+        nodes: NODES,
+        directory: directory.clone(),
+        network,
+        pace,
+        capabilities: BTreeMap::new(),
+    };
     let playground = Playground::start(config, |_| {}).await.map_err(crate::up::failed)?;
     let paint = Paint::of_stdout();
     let seconds = begun.elapsed().as_secs_f32();

@@ -6,6 +6,7 @@
 mod command_line;
 mod demo;
 mod lifecycle;
+mod load_balancers;
 mod native_names;
 mod strategies;
 mod streams;
