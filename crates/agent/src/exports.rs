@@ -86,7 +86,11 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
     });
     // What another agent of this cluster, or a write whose answer was lost, left at the hub is to be corrected.
     let (add, offers, own) = (queue.clone(), shared.clone(), names::hub_namespace(&shared.config.cluster));
-    shared.hub_slices.listen(move |slice| {
+    shared.hub_slices.listen_to_changes(move |change| {
+        let (Change::Put { new: slice, .. } | Change::Gone(slice)) = change;
+        if offers.ledgers.hub_slices.is_echo(change) {
+            return;
+        }
         let offer = slice.labels().get(OFFER_LABEL).filter(|_| slice.namespace().as_deref() == Some(&own));
         let offer = offer.and_then(|offer| offers.offers.get(&Key::new(own.clone(), offer.clone())));
         if let Some(offer) = offer.filter(|offer| offer.spec.dialect == E::POLICY.dialect) {
@@ -187,7 +191,8 @@ impl<E: Edition> Exports<E> {
         let mut desired = ServiceOffer::new(&names::offer(E::POLICY.dialect, service), spec);
         desired.metadata.labels = Some([(MANAGED_BY_LABEL.to_owned(), MANAGER.to_owned())].into());
         let current = self.own_offer(service);
-        let written = put(&api, current.as_deref(), &desired, Extent::Whole).await?;
+        let written =
+            put(&self.shared.ledgers.offers, &api, current.as_deref(), &desired, Extent::Whole).await?;
         Ok(written.or_else(|| current.as_deref().cloned()).unwrap_or(desired))
     }
 
@@ -220,7 +225,8 @@ impl<E: Edition> Exports<E> {
             add_drops(&mut dropped, selected.dropped);
             let Some(slice) = selected.slice else { continue };
             let current = held.get(&slice.name_any());
-            let written = put(&api, current.map(|slice| &**slice), &slice, Extent::Whole).await?;
+            let ledger = &self.shared.ledgers.hub_slices;
+            let written = put(ledger, &api, current.map(|slice| &**slice), &slice, Extent::Whole).await?;
             let version =
                 written.as_ref().or(current.map(|slice| &**slice)).and_then(ResourceExt::resource_version);
             versions.include_slice(version.as_deref());
