@@ -5,6 +5,7 @@
 
 mod checks;
 mod examine;
+mod rights;
 mod tried;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use kube::ResourceExt as _;
 use tombolo_model::names;
 
+use super::super::examine::Examinations;
 use super::super::tried::Tried;
 use super::{Check, Mark};
 use crate::span;
@@ -48,8 +49,8 @@ pub(super) fn neighbours(survey: &Survey, member: &MemberSeen) -> Vec<Check> {
     vec![Check::new(about, &member.id, Mark::Bad, what).advice("see the way of that cluster to the hub")]
 }
 
-/// Pods of different clusters must not share addresses.
-pub(super) fn addresses(survey: &Survey) -> Vec<Check> {
+/// Pods of different clusters must not share addresses, and no cluster may have Services where others have pods.
+pub(super) fn addresses(survey: &Survey, examined: &Examinations) -> Vec<Check> {
     let Ok(hub) = &survey.hub.facts else { return Vec::new() };
     let mut checks = Vec::new();
     let mut networks: Vec<(&str, IpNet)> = Vec::new();
@@ -64,7 +65,6 @@ pub(super) fn addresses(survey: &Survey) -> Vec<Check> {
         networks
             .extend(membership.spec.pod_cidrs.iter().filter_map(|text| Some((cluster, text.parse().ok()?))));
     }
-    let overlap = |a: &IpNet, b: &IpNet| a.contains(b) || b.contains(a);
     for (place, (cluster, network)) in networks.iter().enumerate() {
         for (other, range) in networks[place + 1..].iter().filter(|(other, _)| other != cluster) {
             if overlap(network, range) {
@@ -77,8 +77,33 @@ pub(super) fn addresses(survey: &Survey) -> Vec<Check> {
             }
         }
     }
+    checks.extend(hidden(survey, examined, &networks));
     if checks.is_empty() {
-        checks.push(Check::new("addresses", "all", Mark::Good, "pod CIDRs do not overlap"));
+        checks.push(Check::new("addresses", "all", Mark::Good, "CIDRs do not overlap"));
+    }
+    checks
+}
+
+fn overlap(a: &IpNet, b: &IpNet) -> bool {
+    a.contains(b) || b.contains(a)
+}
+
+/// Pods that a member cannot reach because it takes their addresses for those of its own Services.
+fn hidden(survey: &Survey, examined: &Examinations, pods: &[(&str, IpNet)]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for member in &survey.members {
+        let Some(Ok(found)) = member.context.as_ref().and_then(|context| examined.get(context)) else {
+            continue;
+        };
+        for range in &found.services {
+            for (other, network) in pods.iter().filter(|(_, network)| overlap(network, range)) {
+                let what =
+                    format!("its Services have {range}, which overlaps {network}, the pods of {other}");
+                checks.push(Check::new("addresses", &member.id, Mark::Bad, what).advice(
+                    "such pods cannot be reached from here: give one of the clusters other addresses",
+                ));
+            }
+        }
     }
     checks
 }

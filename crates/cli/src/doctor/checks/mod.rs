@@ -9,6 +9,7 @@ use tombolo_api::crd;
 
 use self::between::{addresses, heard, neighbours, parts, ways};
 use super::examine::{Examinations, Examined};
+use super::rights::Granted;
 use super::tried::Tried;
 use crate::survey::{MemberSeen, Survey};
 
@@ -54,7 +55,7 @@ pub(super) fn judge(survey: &Survey, examined: &Examinations, tried: Option<&Tri
         checks.extend(one_member(survey, member, examined));
     }
     checks.extend(agents(survey));
-    checks.extend(addresses(survey));
+    checks.extend(addresses(survey, examined));
     checks.extend(tried.into_iter().flat_map(|tried| ways(tried).chain(parts(tried))));
     checks
 }
@@ -77,7 +78,7 @@ fn hub(survey: &Survey, examined: &Examinations) -> Vec<Check> {
                 .advice("MultiClusterServices need them; `kubectl apply -f deploy/crds` at the hub"),
         );
     }
-    checks.push(rights(context, found, "deploy/hub/member-rbac.yaml, for each member"));
+    checks.extend(rights(context, found));
     checks
 }
 
@@ -106,7 +107,7 @@ fn one_member(survey: &Survey, member: &MemberSeen, examined: &Examinations) -> 
                 .filter(|kind| !kind.starts_with("addresspools"))
                 .collect();
             checks.push(kinds(&member.id, found, &needed));
-            checks.push(rights(&member.id, found, "deploy/member/agent-rbac.yaml"));
+            checks.extend(rights(&member.id, found));
         }
         Some(Err(why)) => checks.push(away(&member.id, why)),
         None => {}
@@ -163,18 +164,21 @@ fn kinds(cluster: &str, found: &Examined, needed: &[&str]) -> Check {
     Check::new("kinds", cluster, Mark::Bad, wrong.join(", ")).advice("`kubectl apply -f deploy/crds`")
 }
 
-fn rights(cluster: &str, found: &Examined, file: &str) -> Check {
-    match &found.forbidden {
+fn rights<'a>(cluster: &'a str, found: &'a Examined) -> impl Iterator<Item = Check> + 'a {
+    found.rights.iter().map(move |Granted { part, file, missing }| match missing {
         Ok(missing) if missing.is_empty() => {
-            Check::new("rights", cluster, Mark::Good, "the agent may do what it must")
+            Check::new("rights", cluster, Mark::Good, format!("the {part} may do what it must"))
         }
         Ok(missing) => {
-            let what = format!("the agent may not: {}", missing.join(", "));
+            let what = format!("the {part} may not: {}", missing.join(", "));
             Check::new("rights", cluster, Mark::Bad, what).advice(format!("`kubectl apply -f {file}`"))
         }
-        Err(why) => Check::new("rights", cluster, Mark::Doubtful, format!("they cannot be looked up: {why}"))
-            .advice("only administrators may ask what others may do"),
-    }
+        Err(why) => {
+            let what = format!("those of the {part} cannot be looked up: {why}");
+            Check::new("rights", cluster, Mark::Doubtful, what)
+                .advice("only administrators may ask what others may do")
+        }
+    })
 }
 
 /// Agents of one supercluster should be of one version.

@@ -7,7 +7,7 @@ use tombolo_playground::Found;
 use super::super::examine::read_date;
 use super::super::tried::Tried;
 use super::*;
-use crate::survey::{HubFacts, HubSeen, MemberFacts};
+use crate::survey::{HubFacts, HubSeen, MemberFacts, Seen};
 
 fn membership(id: &str, cidrs: &[&str]) -> Membership {
     let pod_cidrs = cidrs.iter().map(|text| (*text).to_owned()).collect();
@@ -32,6 +32,10 @@ fn survey(memberships: Vec<Membership>) -> Survey {
     Survey { now, hub, members, others: Vec::new() }
 }
 
+fn granted(missing: Seen<Vec<String>>) -> Granted {
+    Granted { part: "agent", file: "rules.yaml", missing }
+}
+
 fn healthy() -> Examined {
     let kinds = crd::crds().into_iter().map(|one| {
         let versions = one.spec.versions.iter().map(|version| version.name.clone()).collect();
@@ -41,7 +45,8 @@ fn healthy() -> Examined {
         version: "v1.33.0".into(),
         ahead: Some(0.2),
         kinds: kinds.collect(),
-        forbidden: Ok(Vec::new()),
+        services: vec!["10.96.0.0/16".parse().unwrap()],
+        rights: vec![granted(Ok(vec![]))],
     }
 }
 
@@ -79,8 +84,8 @@ fn each_thing_that_is_wrong_is_found_where_it_is_with_something_to_do() {
             |one| drop(one.kinds.insert("serviceimports.multicluster.x-k8s.io".into(), BTreeSet::new())),
             Mark::Bad,
         ),
-        ("rights", |one| one.forbidden = Ok(vec!["create services".into()]), Mark::Bad),
-        ("rights", |one| one.forbidden = Err("forbidden".into()), Mark::Doubtful),
+        ("rights", |one| one.rights.push(granted(Ok(vec!["create services".into()]))), Mark::Bad),
+        ("rights", |one| one.rights.push(granted(Err("forbidden".into()))), Mark::Doubtful),
     ];
     for (about, wrong, mark) in cases {
         let (survey, mut examined) = everything();
@@ -100,10 +105,19 @@ fn networks_that_overlap_are_bad_and_undeclared_ones_doubtful() {
         membership("b", &["10.2.0.0/16"]),
         membership("c", &[]),
     ]);
-    let found = addresses(&overlapping);
+    let found = addresses(&overlapping, &Examinations::new());
     assert_eq!(worst(&found), [("addresses", "c", Mark::Doubtful), ("addresses", "a", Mark::Bad)]);
     let one_cluster = survey(vec![membership("a", &["10.0.0.0/8", "10.1.0.0/16"])]);
-    assert_eq!(worst(&addresses(&one_cluster)), [], "within a cluster it is nobody's business");
+    let found = addresses(&one_cluster, &Examinations::new());
+    assert_eq!(worst(&found), [], "within a cluster it is nobody's business");
+    let (mut survey, examined) = everything();
+    survey.hub.facts.as_mut().unwrap().memberships[1].spec.pod_cidrs = vec!["10.96.128.0/17".to_owned()];
+    let found = addresses(&survey, &examined);
+    assert_eq!(
+        worst(&found),
+        [("addresses", "a", Mark::Bad), ("addresses", "b", Mark::Bad)],
+        "Services of both hide pods of b"
+    );
 }
 
 #[test]
