@@ -4,6 +4,7 @@ mod awaited;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
@@ -28,6 +29,10 @@ use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
 use crate::write::{Extent, MANAGER as WRITER, delete, in_the_way, is_ours, put};
+
+/// Reports of members come the more often the more members there are, and each may concern every export that waits: each of
+/// those is looked at once for all reports that come within so long for every member.
+const PACE_OF_MEMBER: Duration = Duration::from_millis(10);
 
 /// The controller of one edition's exports.
 pub(crate) struct Exports<E: Edition> {
@@ -100,6 +105,7 @@ fn listen_to_members<E: Edition>(
     let (add, exports) = (queue.clone(), views.exports.clone());
     let add_all = Arc::new(move || exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
     let (add, all, awaited) = (queue.clone(), add_all.clone(), awaited.clone());
+    let roster = shared.roster.clone();
     shared.memberships.listen_to_changes(move |change| {
         let (old, new) = match change {
             Change::Put { old, new } => (*old, Some(*new)),
@@ -108,7 +114,9 @@ fn listen_to_members<E: Edition>(
         match concerned(old, new) {
             Concerned::Everyone => all(),
             Concerned::Waiting(failed) => {
-                awaited.waiting().into_iter().for_each(|key| add.add(key));
+                let pace =
+                    PACE_OF_MEMBER.saturating_mul(roster.members().len().try_into().unwrap_or(u32::MAX));
+                awaited.waiting().into_iter().for_each(|key| add.add_after(key, pace));
                 let ours = failed.into_iter().filter(|(dialect, _)| *dialect == E::POLICY.dialect);
                 ours.for_each(|(_, service)| add.add(Key::new(service.namespace, service.name)));
             }

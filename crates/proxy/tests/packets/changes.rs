@@ -54,6 +54,8 @@ fn what_others_do_to_the_tables_is_noticed_and_mended() {
             "nft flush chain ip tombolo-proxy services",
             "nft flush chain ip tombolo-proxy lb-1",
             "nft delete table ip6 tombolo-proxy",
+            // As a proxy leaves it that ends while it makes the tables anew.
+            "nft add table ip tombolo-proxy-stand-in",
             "nft flush ruleset",
         ] {
             let before = place.run("nft list ruleset");
