@@ -25,14 +25,16 @@ fn combine_fields(
     applied: Option<&Map<String, Value>>,
     shape: &Shape,
 ) -> Map<String, Value> {
-    let mut merged = live.cloned().unwrap_or_default();
-    for (name, value) in applied.into_iter().flatten() {
-        let value = match merged.get(name) {
-            Some(live) => combine(live, value, view::field(shape, name).shape),
-            None => value.clone(),
-        };
-        merged.insert(name.clone(), value);
-    }
+    let over = |name: &str| applied.and_then(|applied| applied.get(name));
+    // What is replaced is not copied first: most of an object may be one list.
+    let kept = live.into_iter().flatten().map(|(name, value)| match over(name) {
+        Some(applied) => (name.clone(), combine(value, applied, view::field(shape, name).shape)),
+        None => (name.clone(), value.clone()),
+    });
+    let mut merged: Map<String, Value> = kept.collect();
+    let is_new = |name: &str| live.is_none_or(|live| !live.contains_key(name));
+    let new = applied.into_iter().flatten().filter(|(name, _)| is_new(name));
+    merged.extend(new.map(|(name, value)| (name.clone(), value.clone())));
     merged
 }
 

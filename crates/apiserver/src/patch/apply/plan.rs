@@ -57,9 +57,11 @@ pub(crate) fn plan(
     entries::take(&mut object);
     if let Some(last) = &last {
         let owned = others.iter().fold(fields.clone(), |all, entry| all.union(entry.fields.clone()));
-        object = prune(object, &last.fields, &owned, shape);
-        // A container that is applied empty went with what was in it: applying must not depend on what was there.
-        object = combine(&object, applied, shape);
+        if !last.fields.is_subset(&owned) {
+            object = prune(object, &last.fields, &owned, shape);
+            // A container that is applied empty went with what was in it: applying must not depend on what was there.
+            object = combine(&object, applied, shape);
+        }
     }
     let Change { changed, added, removed } = compare(live, &object, shape);
     let written = changed.union(added);

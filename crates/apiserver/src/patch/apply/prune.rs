@@ -11,9 +11,6 @@ use crate::shape::Shape;
 /// Removes from `merged` what is in `last` but in nobody's set. `owned` is the union of all sets, the new one of the
 /// manager included.
 pub(super) fn prune(mut merged: Value, last: &FieldSet, owned: &FieldSet, shape: &Shape) -> Value {
-    if last.is_subset(owned) {
-        return merged;
-    }
     let last = with_parents(last, shape);
     let all = with_parents(&fields_of(&merged, shape), shape);
     let kept = fields_left(&merged, &last, shape).union(with_parents(owned, shape));
