@@ -1,4 +1,4 @@
-//! Leaving: what [`crate::place`] and [`Membership`](crate::Membership) made is taken back.
+//! Leaving: what [`crate::place()`] and [`Membership`](crate::Membership) made is taken back.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! How Tombolo is installed in real clusters.
 //!
-//! One pure source: [`Settings`] and [`Part`]s → [`Manifest`]s. `tombolo install` applies them ([`apply`]), `deploy/` holds
+//! One pure source: [`Settings`] and [`Part`]s → [`Manifest`]s. `tombolo install` applies them ([`apply()`]), `deploy/` holds
 //! them as files and as a Helm chart ([`deploy_files`]), so the three cannot differ. A member that joins has a place at the
-//! hub ([`place`]) and knows who it is ([`Membership`]); both are values of the same kind, for GitOps as for the command.
+//! hub ([`place()`]) and knows who it is ([`Membership`]); both are values of the same kind, for GitOps as for the command.
 
 mod account;
 mod admission;

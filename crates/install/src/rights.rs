@@ -59,6 +59,8 @@ const OWN: &[&str] = &["tombolo.dev"];
 const WORK: &[&str] = &["work.karmada.io"];
 const READ: &[&str] = &["list", "watch"];
 const KEEP: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+/// The same for who never asks for a single one.
+const TEND: &[&str] = &["list", "watch", "create", "patch", "delete"];
 
 /// The agent in its own cluster.
 pub(crate) const AGENT: &[Right] = &[
@@ -146,7 +148,7 @@ pub(crate) const MEMBER_WRITER: &[Right] = &[
 
 /// What an agent may do in its member's execution namespace. The hub binds it there.
 pub(crate) const MEMBER_WORKS: &[Right] = &[
-    may("Works are applied, and slices reported as Works.", WORK, &["works"], KEEP),
+    may("Works are applied, and slices reported as Works.", WORK, &["works"], TEND),
     may("What became of a Work.", WORK, &["works/status"], &["patch"]),
 ];
 
@@ -156,17 +158,17 @@ pub(crate) const HUB: &[Right] = &[
         "Clusters are made when members introduce themselves, and go when they leave.",
         &["cluster.karmada.io"],
         &["clusters"],
-        KEEP,
+        TEND,
     ),
     may("How clusters are.", &["cluster.karmada.io"], &["clusters/status"], &["patch"]),
     may(
         "What is shared; it gets a finalizer.",
         &["networking.karmada.io"],
         &["multiclusterservices"],
-        &["get", "list", "watch", "patch"],
+        &["list", "watch", "patch"],
     ),
     may("What became of it.", &["networking.karmada.io"], &["multiclusterservices/status"], &["patch"]),
-    may("Works of all members.", WORK, &["works"], KEEP),
+    may("Works of all members.", WORK, &["works"], TEND),
     may(
         "For members without an agent the hub says what became of Works.",
         WORK,
@@ -174,7 +176,12 @@ pub(crate) const HUB: &[Right] = &[
         &["patch"],
     ),
     may("The Services that are shared; they are only read.", CORE, &["services"], READ),
-    may("Execution namespaces come and go with clusters.", CORE, &["namespaces"], KEEP),
+    may(
+        "Execution namespaces come and go with clusters.",
+        CORE,
+        &["namespaces"],
+        &["get", "list", "watch", "create", "delete"],
+    ),
     may(
         "Agents may use their execution namespaces.",
         &["rbac.authorization.k8s.io"],
