@@ -6,7 +6,9 @@
 
 mod bench;
 mod crds;
+mod deploy;
 mod fuzz;
+mod generated;
 mod simulate;
 mod test;
 
@@ -29,7 +31,9 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::Command),
     /// Write the CRD manifests in deploy/crds
-    Crds(crds::Args),
+    Crds(generated::Args),
+    /// Write the manifests and the Helm chart in deploy
+    Deploy(generated::Args),
     /// Throw broken input at a part for a while
     #[command(subcommand)]
     Fuzz(fuzz::Command),
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(command) => bench::run(command),
         Command::Crds(args) => crds::run(&args),
+        Command::Deploy(args) => deploy::run(&args),
         Command::Fuzz(command) => fuzz::run(&command),
         Command::Simulate(args) => simulate::run(&args),
         Command::Test(args) => test::run(&args),

@@ -30,6 +30,8 @@ pub struct Config {
     pub hold: Duration,
     /// Make namespaces that a service is imported into; otherwise it waits for them.
     pub create_namespaces: bool,
+    /// The Secret in the own namespace that holds the token for the hub, which is renewed there.
+    pub token_secret: Option<String>,
     /// The edition in which a label exports that does not name one.
     pub usual_dialect: Dialect,
     /// How much another member may have at the hub.
@@ -51,6 +53,7 @@ impl Config {
             dead_after: Duration::from_secs(30),
             hold: Duration::from_secs(15 * 60),
             create_namespaces: false,
+            token_secret: None,
             usual_dialect: Dialect::Mcs,
             limits: Limits::default(),
             clock: Clock::wall(),

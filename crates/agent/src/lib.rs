@@ -9,6 +9,7 @@
 
 mod auto_export;
 mod config;
+mod credential;
 mod edition;
 mod events;
 mod exports;
@@ -19,6 +20,7 @@ mod native;
 mod progress;
 mod ready;
 mod refusals;
+mod retire;
 mod roster;
 mod shared;
 mod slices;
@@ -27,6 +29,7 @@ mod write;
 
 pub use self::config::Config;
 pub use self::metrics::Metrics;
+pub use self::retire::{Retired, retire};
 
 use std::sync::Arc;
 
@@ -108,6 +111,8 @@ impl Agent {
         mcs.follow(&shared, &mut tasks);
         tasks.spawn(membership::run(shared.clone()));
         tasks.spawn(sources::run(shared.clone()));
+        let renewing = shared.clone();
+        tasks.spawn(async move { credential::run(&renewing).await });
         tasks.spawn(async move {
             match works {
                 Some(works) => works.run().await,

@@ -4,9 +4,11 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::authentication::v1::TokenReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Error};
@@ -17,7 +19,8 @@ use tombolo_agent::{Agent, Config, Metrics};
 use tombolo_api::tombolo::{Membership, ServiceOffer};
 use tombolo_api::{crd, kep, mcs};
 use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
-use tombolo_runtime::Candidate;
+use tombolo_runtime::{Candidate, request_token};
+use tombolo_testkit::witness::{Rights, Witness, granted};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 const HUB_RULES: &str = include_str!("../../../deploy/hub/member-rbac.yaml");
@@ -73,17 +76,42 @@ async fn join(hub: &Cluster, name: &str, seed: u64) -> Cluster {
     member
 }
 
+/// Those who see what agents do in their clusters and at the hub.
+#[derive(Clone, Default)]
+struct Witnesses {
+    member: Witness,
+    hub: Witness,
+}
+
 /// Starts an agent with nothing but the shipped rules, led as in production.
 async fn start(hub: &Cluster, name: &str, member: &Cluster) -> Metrics {
+    start_before(&Witnesses::default(), hub, name, member).await
+}
+
+async fn start_before(witnesses: &Witnesses, hub: &Cluster, name: &str, member: &Cluster) -> Metrics {
     let metrics = Metrics::default();
     let clock = Clock::starting_at(EPOCH.parse().unwrap());
-    let config = Config { clock, ..Config::new(name.parse().unwrap(), format!("identity-{name}")) };
-    let agent = Agent::new(config, member_account(member), hub_account(hub, name)).with_metrics(&metrics);
+    let config = Config {
+        clock,
+        token_secret: Some("tombolo-hub".to_owned()),
+        ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
+    };
+    let own = witnesses.member.client(member, User::service_account("tombolo-system", "tombolo-agent"));
+    let there = witnesses.hub.client(hub, User::service_account(&format!("tombolo-{name}"), "agent"));
+    let agent = Agent::new(config, own.clone(), there).with_metrics(&metrics);
     agent.rehearse().await.unwrap();
     let candidate = Candidate::new("tombolo-system", "tombolo-agent", name);
-    let account = member_account(member);
-    tokio::spawn(async move { candidate.lead(account, agent.run(std::future::pending())).await });
+    tokio::spawn(async move { candidate.lead(own, agent.run(std::future::pending())).await });
     metrics
+}
+
+/// A token for the hub in the member, as `tombolo join` leaves it.
+async fn give_token(hub: &Cluster, name: &str, member: &Cluster, seconds: i64) -> String {
+    let token = request_token(&hub.client(), &format!("tombolo-{name}"), "agent", seconds).await.unwrap();
+    let secret = json!({"metadata": {"name": "tombolo-hub"}, "stringData": {"token": token}});
+    let secret: Secret = serde_json::from_value(secret).unwrap();
+    Api::namespaced(member.client(), "tombolo-system").create(&PostParams::default(), &secret).await.unwrap();
+    token
 }
 
 async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
@@ -169,6 +197,124 @@ fn all_allowed(all: &[Metrics]) {
         encode(&mut text, &registry).unwrap();
         assert!(text.contains("result=\"ok\"") && !text.contains("result=\"forbidden\""), "{text}");
     }
+}
+
+fn rules(manifest: &str) -> Rights {
+    let documents: Vec<Value> =
+        manifest.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect();
+    granted(&documents)
+}
+
+/// Everything that agents do, once.
+async fn do_everything(a: &Cluster, b: &Cluster) {
+    apply(b, LOCAL).await;
+    apply(a, EXPORTED).await;
+    let services: Api<Service> = Api::namespaced(b.client(), "demo");
+    let made = async |name: &str| services.get_opt(name).await.unwrap().is_some();
+    eventually("imported", || async { imported(b).await > 1 && made("other").await }).await;
+    eventually("acknowledged", || async { is_ready(a).await }).await;
+    let label = |value: Value| json!({"metadata": {"labels": {"tombolo.dev/auto-export": value}}});
+    let today: Api<mcs::ServiceExport> = Api::namespaced(b.client(), "demo");
+    let first: Api<kep::ServiceExport> = Api::namespaced(b.client(), "demo");
+    for (value, expected) in
+        [(json!("mcs"), (true, false)), (json!("kep"), (false, true)), (Value::Null, (false, false))]
+    {
+        services.patch("echo", &PatchParams::default(), &Patch::Merge(label(value))).await.unwrap();
+        let exported = || async {
+            let of_today = today.get_opt("echo").await.unwrap().is_some();
+            (of_today, first.get_opt("echo").await.unwrap().is_some()) == expected
+        };
+        eventually("exported as the label asks for", exported).await;
+    }
+    let imports: Api<mcs::ServiceImport> = Api::namespaced(b.client(), "demo");
+    for name in ["echo", "other"] {
+        imports.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    eventually("given back", || async { !made("other").await }).await;
+    let (first, today): (Api<kep::ServiceExport>, Api<mcs::ServiceExport>) =
+        (Api::namespaced(a.client(), "demo"), Api::namespaced(a.client(), "demo"));
+    first.delete("echo", &DeleteParams::default()).await.unwrap();
+    today.delete("echo", &DeleteParams::default()).await.unwrap();
+    eventually("gone", || async { imported(b).await == 0 }).await;
+}
+
+/// Of the life of a token for an hour.
+const A_THIRD: Duration = Duration::from_secs(1200);
+
+/// What the process asks before there is an agent.
+const BEFORE: [&str; 2] = ["get /namespaces", "get about.k8s.io/clusterproperties"];
+
+/// What only a heartbeat that met a conflict asks for; what is refused where there is no hub part, and tried again.
+const AT_TIMES: [&str; 2] = ["get coordination.k8s.io/leases", "list work.karmada.io/works"];
+
+#[tokio::test(start_paused = true)]
+async fn what_the_shipped_rules_grant_is_what_agents_use() {
+    let witnesses = Witnesses::default();
+    let hub = cluster("hub", 1).await;
+    let (a, b) = (join(&hub, "a", 2).await, join(&hub, "b", 3).await);
+    for (name, member) in [("a", &a), ("b", &b)] {
+        give_token(&hub, name, member, 3600).await;
+        start_before(&witnesses, &hub, name, member).await;
+    }
+    do_everything(&a, &b).await;
+    tokio::time::sleep(A_THIRD).await;
+    let renewed = "create /serviceaccounts/token".to_owned();
+    eventually("renewed", || async { witnesses.hub.used().contains(&renewed) }).await;
+    eventually("stored", || async { witnesses.member.used().contains("patch /secrets") }).await;
+    witnesses.member.used_exactly(&rules(MEMBER_RULES), &BEFORE);
+    witnesses.hub.used_exactly(&rules(HUB_RULES), &AT_TIMES);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_one_of_its_rights_an_agent_is_refused() {
+    for verb in ["create", "patch"] {
+        let witnesses = Witnesses::default();
+        let hub = cluster("hub", 1).await;
+        let member = join(&hub, "a", 2).await;
+        let roles: Api<Role> = Api::namespaced(hub.client(), "tombolo-a");
+        let mut role = roles.get("tombolo-member-writer").await.unwrap();
+        let rules = role.rules.get_or_insert_default();
+        let is_statement =
+            |rule: &PolicyRule| rule.resources.iter().flatten().any(|one| one == "memberships");
+        rules
+            .iter_mut()
+            .filter(|rule| !is_statement(rule))
+            .for_each(|rule| rule.verbs.retain(|one| one != verb));
+        rules.retain(|rule| !rule.verbs.is_empty());
+        roles.replace("tombolo-member-writer", &PostParams::default(), &role).await.unwrap();
+        start_before(&witnesses, &hub, "a", &member).await;
+        eventually("refused", || async { !witnesses.hub.refused().is_empty() }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_for_the_hub_is_good_for_as_long_as_an_agent_lives() {
+    let hub = cluster("hub", 1).await;
+    let member = join(&hub, "a", 2).await;
+    let first = give_token(&hub, "a", &member, 3600).await;
+    start(&hub, "a", &member).await;
+    let secrets: Api<Secret> = Api::namespaced(member.client(), "tombolo-system");
+    let held = async || {
+        let data = secrets.get("tombolo-hub").await.unwrap().data.unwrap();
+        String::from_utf8(data["token"].0.clone()).unwrap()
+    };
+    tokio::time::sleep(A_THIRD).await;
+    eventually("replaced after a third of its life", || async { held().await != first }).await;
+    // Longer than such a token lives.
+    for _ in 0..4 {
+        tokio::time::sleep(A_THIRD).await;
+        assert!(is_good(&hub, &held().await).await);
+    }
+    assert!(!is_good(&hub, &first).await, "and what was replaced runs out");
+}
+
+/// Whether the hub takes a token for that of the member.
+async fn is_good(hub: &Cluster, token: &str) -> bool {
+    let review = json!({"metadata": {}, "spec": {"token": token}});
+    let review: TokenReview = serde_json::from_value(review).unwrap();
+    let answer = Api::<TokenReview>::all(hub.client()).create(&PostParams::default(), &review).await.unwrap();
+    let status = answer.status.unwrap();
+    status.user.and_then(|user| user.username).as_deref() == Some("system:serviceaccount:tombolo-a:agent")
 }
 
 const LOCAL: &str = r#"

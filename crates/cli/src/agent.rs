@@ -20,6 +20,7 @@ use tombolo_runtime::{Candidate, Readiness};
 
 use crate::connect::Way;
 use crate::failure::Failure;
+use crate::membership::Facts;
 use crate::process::{self, Leading, Process};
 use crate::{admin, span};
 
@@ -31,11 +32,18 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     way: Way,
     /// The kubeconfig of the hub; without it that of the member, with --hub-context.
-    #[arg(long, value_name = "FILE", required_unless_present = "hub_context")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["hub_context", "membership"])]
     hub_kubeconfig: Option<PathBuf>,
     /// The context of the hub in its kubeconfig.
     #[arg(long, value_name = "NAME")]
     hub_context: Option<String>,
+    /// A directory with what `tombolo join` left in the cluster: cluster-id, pod-cidrs, region, ip-families, kubeconfig.
+    /// What is given by itself counts instead.
+    #[arg(long, value_name = "DIRECTORY")]
+    membership: Option<PathBuf>,
+    /// The Secret in --namespace that holds the token for the hub: renew it there before it runs out.
+    #[arg(long, value_name = "SECRET")]
+    renew_token_in: Option<String>,
     /// The id of the cluster; without it the value of ClusterProperty cluster.clusterset.k8s.io.
     #[arg(long, value_name = "ID")]
     cluster_id: Option<ClusterId>,
@@ -76,8 +84,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let (member, hub) = resolve::clients(&arguments).await?;
-    let config = resolve::config(&arguments, &member).await?;
+    let facts = Facts::read(arguments.membership.as_deref())?;
+    let (member, hub) = resolve::clients(&arguments, &facts).await?;
+    let config = resolve::config(&arguments, &facts, &member).await?;
     announce(&arguments, &config);
     let metrics = Metrics::default();
     let agent = Agent::new(config.clone(), member.clone(), hub).with_metrics(&metrics);
@@ -105,6 +114,7 @@ fn announce(arguments: &Arguments, config: &Config) {
         dead_after = ?config.dead_after,
         hold = ?config.hold,
         create_namespaces = config.create_namespaces,
+        token_secret = config.token_secret,
         leader_elect = !arguments.no_leader_elect,
         "agent"
     );

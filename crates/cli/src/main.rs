@@ -6,6 +6,7 @@ mod apiserver;
 mod balancer;
 mod completions;
 mod connect;
+mod coredns;
 mod demo;
 mod dns;
 mod doctor;
@@ -16,7 +17,12 @@ mod failure;
 mod fault;
 mod host;
 mod hub;
+mod hub_address;
+mod install;
 mod interrupt;
+mod join;
+mod leave;
+mod membership;
 mod outside;
 mod paint;
 mod parts;
@@ -29,6 +35,7 @@ mod status;
 mod survey;
 mod table;
 mod top;
+mod uninstall;
 mod up;
 
 use std::process::ExitCode;
@@ -68,6 +75,14 @@ enum Command {
     Hub(Box<hub::Arguments>),
     /// Answer DNS for supercluster.local and clusterset.local, or say why an answer is what it is.
     Dns(Box<dns::Arguments>),
+    /// Bring parts into a cluster, or print what that would be.
+    Install(Box<install::Arguments>),
+    /// Take parts out of a cluster.
+    Uninstall(Box<uninstall::Arguments>),
+    /// Make a cluster a member: a place at the hub, and the way there.
+    Join(Box<join::Arguments>),
+    /// Undo that.
+    Leave(Box<leave::Arguments>),
     /// Run a whole supercluster on this computer until Ctrl-C: a hub, clusters, nodes, pods.
     Up(up::Arguments),
     /// Take the tour: three clusters share a service, lose one, and go on.
@@ -130,6 +145,10 @@ fn run(command: Command, verbose: bool) -> Result<ExitCode, Failure> {
         Command::Balancer(command) => block_on(balancer::run(*command)),
         Command::Dns(command) => block_on(dns::run(*command)),
         Command::Hub(command) => block_on(hub::run(*command)),
+        Command::Install(command) => block_on(install::run(*command)),
+        Command::Uninstall(command) => block_on(uninstall::run(*command)),
+        Command::Join(command) => block_on(join::run(*command)),
+        Command::Leave(command) => block_on(leave::run(*command)),
         Command::Up(command) if command.wants_background() => up::start_in_background(&command, verbose),
         Command::Up(command) => {
             let network = command.network();
@@ -169,6 +188,7 @@ fn start_logging(verbose: bool, command: &Command) {
         // What cannot be reached is told in the answer.
         Command::Status(_) | Command::Top(_) | Command::Explain(_) | Command::Doctor(_) => "off",
         Command::Export(_) | Command::Unexport(_) | Command::Completions(_) => "warn",
+        Command::Install(_) | Command::Uninstall(_) | Command::Join(_) | Command::Leave(_) => "warn",
         // Parts that complain about what was broken on purpose are no news to the person who did it.
         Command::Up(_) | Command::Demo(_) => "error,kube_client=off",
         Command::Proxy(command) if !command.runs_unattended() => "warn",

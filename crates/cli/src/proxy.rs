@@ -20,6 +20,7 @@ use crate::connect::Way;
 use crate::failure::Failure;
 use crate::host::node_name;
 use crate::interrupt::interrupted;
+use crate::membership::{Facts, parse};
 use crate::span;
 
 /// Whoever watches balancers expects a change within so long.
@@ -78,6 +79,22 @@ struct Place {
     /// The region the cluster declares to others; without it the Node's label.
     #[arg(long)]
     region: Option<String>,
+    /// A directory with what `tombolo join` left in the cluster: cluster-id, region. What is given by itself counts instead.
+    #[arg(long, value_name = "DIRECTORY")]
+    membership: Option<PathBuf>,
+}
+
+impl Place {
+    /// What is said here of the node and its cluster, and what the directory says.
+    fn config(&self) -> Result<Config, Failure> {
+        let facts = Facts::read(self.membership.as_deref())?;
+        let joined = facts.cluster_id.as_deref().map(|id| parse(id, "cluster-id")).transpose()?;
+        Ok(Config {
+            cluster: self.cluster_id.clone().or(joined),
+            region: self.region.clone().or(facts.region),
+            ..Config::new(node_name(self.node_name.as_deref())?)
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -139,8 +156,6 @@ fn config(arguments: &Arguments) -> Result<Config, Failure> {
             .hint("changes are written together anyway while the kernel is busy"));
     }
     Ok(Config {
-        cluster: arguments.place.cluster_id.clone(),
-        region: arguments.place.region.clone(),
         namespace: arguments.network_namespace.clone(),
         pod_cidrs: arguments.pod_cidrs.clone(),
         node_port_addresses: arguments.node_port_addresses.clone(),
@@ -149,7 +164,7 @@ fn config(arguments: &Arguments) -> Result<Config, Failure> {
         gather: arguments.gather,
         verify: arguments.verify.max(Duration::from_secs(1)),
         health_address: Some(arguments.healthz_address),
-        ..Config::new(node_name(arguments.place.node_name.as_deref())?)
+        ..arguments.place.config()?
     })
 }
 
@@ -201,11 +216,7 @@ async fn tell(service: &str, place: &Place) -> Result<(), Failure> {
     let Some((namespace, name)) = names else {
         return Err(Failure::new(format!("{service:?} names no Service")).hint("write NAMESPACE/NAME"));
     };
-    let config = Config {
-        cluster: place.cluster_id.clone(),
-        region: place.region.clone(),
-        ..Config::new(node_name(place.node_name.as_deref())?)
-    };
+    let config = place.config()?;
     let told = explain(&config, &place.way.connect("cluster").await?, &Key::new(namespace, name)).await;
     let told = told.map_err(|cause| {
         Failure::new(format!("cannot read what Service {service} depends on")).because(cause).hint(

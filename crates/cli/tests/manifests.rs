@@ -1,4 +1,4 @@
-//! The manifests in `deploy/dns`: that they fit together, and that the program understands what they tell it.
+//! The manifests in `deploy/`: that they fit together, and that the program understands what they tell it.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -51,18 +51,28 @@ fn is_understood(pod: &Value) {
     assert!(output.status.success(), "{:?}: {said}", arguments(pod));
 }
 
-fn runs_as_the_account_that_may_read(workload: &Value) {
-    let account = &documents("member/dns-rbac.yaml")[0];
-    assert_eq!(account["kind"], "ServiceAccount");
-    let (pod, metadata) = (&workload["spec"]["template"]["spec"], &account["metadata"]);
+/// The account exists, and the pods are those that the workload and everything beside it means.
+fn fits_together(documents: &[Value], access: &[Value], workload: &Value) {
+    let (pod, metadata) = (&workload["spec"]["template"]["spec"], &one(access, "ServiceAccount")["metadata"]);
     assert_eq!(
         (&pod["serviceAccountName"], &workload["metadata"]["namespace"]),
         (&metadata["name"], &metadata["namespace"])
     );
-    assert_eq!(
-        workload["spec"]["selector"]["matchLabels"],
-        workload["spec"]["template"]["metadata"]["labels"]
-    );
+    let labels = &workload["spec"]["template"]["metadata"]["labels"];
+    let has = |selector: &Value| {
+        let selector = selector.as_object().unwrap();
+        assert!(
+            selector.len() > 1 && selector.iter().all(|(key, value)| labels[key] == *value),
+            "{selector:?}"
+        );
+    };
+    has(&workload["spec"]["selector"]["matchLabels"]);
+    has(&one(documents, "Service")["spec"]["selector"]);
+    for kind in ["PodDisruptionBudget", "NetworkPolicy"] {
+        let Some(guard) = documents.iter().find(|document| document["kind"] == kind) else { continue };
+        let selector = if kind == "NetworkPolicy" { "podSelector" } else { "selector" };
+        has(&guard["spec"][selector]["matchLabels"]);
+    }
 }
 
 fn is_probed_where_it_answers(pod: &Value) {
@@ -84,31 +94,38 @@ fn a_flag_that_does_not_exist_is_noticed() {
 }
 
 #[test]
-fn the_stub_domain_serves_both_zones_over_both_protocols_at_the_address_it_is_asked_at() {
-    let documents = documents("dns/stub-domain.yaml");
+fn every_part_is_told_what_it_understands_probed_where_it_answers_and_found_by_its_guards() {
+    let parts = ["hub/hub", "member/agent", "member/dns", "member/proxy", "member/balancer"];
+    for part in parts {
+        let (running, access) = (documents(&format!("{part}.yaml")), documents(&format!("{part}-rbac.yaml")));
+        let workloads = ["Deployment", "DaemonSet"];
+        let workload = running.iter().find(|one| workloads.contains(&text(&one["kind"]))).unwrap();
+        let pod = &workload["spec"]["template"]["spec"];
+        is_understood(pod);
+        is_probed_where_it_answers(pod);
+        fits_together(&running, &access, workload);
+    }
+}
+
+#[test]
+fn dns_is_served_over_both_protocols_where_the_service_sends_it() {
+    let documents = documents("member/dns.yaml");
     let (deployment, service) = (one(&documents, "Deployment"), one(&documents, "Service"));
     let pod = &deployment["spec"]["template"]["spec"];
-    is_understood(pod);
-    runs_as_the_account_that_may_read(deployment);
-    is_probed_where_it_answers(pod);
-    assert_eq!(service["spec"]["selector"], deployment["spec"]["template"]["metadata"]["labels"]);
-    assert_eq!(service["metadata"]["namespace"], deployment["metadata"]["namespace"]);
     let listening = flag(pod, "listen").port();
     for protocol in ["UDP", "TCP"] {
         let of = |ports: &Value| {
-            ports.as_array().unwrap().iter().find(|port| port["protocol"] == protocol).unwrap().clone()
+            let is_dns =
+                |port: &&Value| port["protocol"] == protocol && text(&port["name"]).starts_with("dns");
+            ports.as_array().unwrap().iter().find(is_dns).unwrap().clone()
         };
         let (front, back) = (of(&service["spec"]["ports"]), of(&pod["containers"][0]["ports"]));
         assert_eq!((&front["port"], &front["targetPort"]), (&Value::from(53), &back["name"]));
         assert_eq!(back["containerPort"], listening);
+        let open = &one(&documents, "NetworkPolicy")["spec"]["ingress"][0]["ports"];
+        let is_open = |port: &Value| port["protocol"] == protocol && port["port"] == listening;
+        assert!(open.as_array().unwrap().iter().any(is_open), "{open}");
     }
-    let blocks = text(&one(&documents, "ConfigMap")["data"]["blocks"]);
-    for zone in ["supercluster.local", "clusterset.local"] {
-        assert!(blocks.contains(&format!("{zone}:53 {{")), "{blocks}");
-    }
-    let forwards: Vec<&str> =
-        blocks.lines().filter_map(|line| line.trim().strip_prefix("forward . ")).collect();
-    assert_eq!(forwards, [text(&service["spec"]["clusterIP"]); 2]);
 }
 
 #[test]
@@ -117,7 +134,10 @@ fn the_server_of_a_node_listens_where_its_address_is_made_and_asks_somebody_else
     let daemons = one(&documents, "DaemonSet");
     let pod = &daemons["spec"]["template"]["spec"];
     is_understood(pod);
-    runs_as_the_account_that_may_read(daemons);
+    assert_eq!(
+        pod["serviceAccountName"],
+        one(&self::documents("member/dns-rbac.yaml"), "ServiceAccount")["metadata"]["name"]
+    );
     is_probed_where_it_answers(pod);
     let own: IpAddr = flag(pod, "listen").ip();
     let made = text(&pod["initContainers"][0]["command"][2]);

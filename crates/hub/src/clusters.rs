@@ -17,7 +17,7 @@ use serde_json::json;
 use tombolo_api::karmada::SYSTEM_LABEL;
 use tombolo_api::karmada::cluster::{Cluster, ClusterSpec, FINALIZER, SyncMode};
 use tombolo_api::karmada::work::Work;
-use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, Membership};
+use tombolo_api::tombolo::{HEARTBEAT, HUB_ACCOUNT, MANAGED_BY_LABEL, MANAGER, Membership};
 use tombolo_model::{ClusterId, names, origin};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue, delete, is_conflict, unless_gone};
 
@@ -25,8 +25,6 @@ use crate::shared::{Shared, WRITER, is_ready, locked};
 
 /// The role that lets an agent work in its execution namespace (deploy/hub/hub-rbac.yaml).
 const MEMBER_ROLE: &str = "tombolo-member-works";
-/// The account of an agent, in its namespace at the hub (deploy/hub/member-rbac.yaml).
-const AGENT_ACCOUNT: &str = "agent";
 
 /// The controller of clusters, by name.
 pub(crate) struct Clusters {
@@ -225,7 +223,7 @@ impl Clusters {
             },
             subjects: Some(vec![Subject {
                 kind: "ServiceAccount".to_owned(),
-                name: AGENT_ACCOUNT.to_owned(),
+                name: HUB_ACCOUNT.to_owned(),
                 namespace: Some(names::hub_namespace(id)),
                 ..Subject::default()
             }]),

@@ -2,49 +2,52 @@
 
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tombolo_api::about::{CLUSTER_ID_PROPERTY, ClusterProperty};
-use tombolo_api::crd;
 use tombolo_api::tombolo::AddressPool;
-use tombolo_model::{ClusterId, names};
+use tombolo_install::{Manifest, Part, Settings};
+use tombolo_model::ClusterId;
 use tombolo_runtime::is_conflict;
+
+use crate::error::{Doing as _, Error};
 
 /// The namespace of the agent's own objects.
 pub(crate) const SYSTEM: &str = "tombolo-system";
+/// What the playground's supercluster is called.
+const SET: &str = "playground";
 /// The namespace that is there for trying things.
 pub(crate) const DEMO: &str = "demo";
 
 /// Kinds of ours, in any cluster.
-pub(crate) async fn define_kinds(client: &Client) -> Result<(), kube::Error> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in crd::crds() {
-        create(&api, &definition).await?;
-    }
-    Ok(())
+pub(crate) async fn define_kinds(client: &Client) -> Result<(), Error> {
+    put(client, &tombolo_install::kinds(&Part::ALL)).await
 }
 
 /// What the hub needs before anybody joins.
-pub(crate) async fn prepare_hub(client: &Client) -> Result<(), kube::Error> {
+pub(crate) async fn prepare_hub(client: &Client) -> Result<(), Error> {
     define_kinds(client).await?;
-    make_namespace(client, DEMO).await
+    make_namespace(client, DEMO).await.doing("no namespace for trying things")
 }
 
-/// A place at the hub for a member.
-pub(crate) async fn admit(hub: &Client, member: &ClusterId) -> Result<(), kube::Error> {
-    make_namespace(hub, &names::hub_namespace(member)).await
+/// A place at the hub for a member, as `tombolo join` makes it.
+pub(crate) async fn admit(hub: &Client, member: &ClusterId) -> Result<(), Error> {
+    put(hub, &tombolo_install::place(member)).await
 }
 
 /// What a member needs before its agent starts.
-pub(crate) async fn prepare_member(client: &Client, member: &ClusterId) -> Result<(), kube::Error> {
-    make_namespace(client, SYSTEM).await?;
-    make_namespace(client, DEMO).await?;
-    let property = json!({"metadata": {"name": CLUSTER_ID_PROPERTY}, "spec": {"value": member.to_string()}});
-    create(&Api::<ClusterProperty>::all(client.clone()), &read(property)).await
+pub(crate) async fn prepare_member(client: &Client, member: &ClusterId) -> Result<(), Error> {
+    put(client, &[tombolo_install::system_namespace(&Settings::default())]).await?;
+    make_namespace(client, DEMO).await.doing("no namespace for trying things")?;
+    put(client, &tombolo_install::properties(member, SET)).await
+}
+
+async fn put(client: &Client, manifests: &[Manifest]) -> Result<(), Error> {
+    tombolo_install::apply(client, manifests, |_, _| {})
+        .await
+        .doing("what a cluster needs cannot be brought there")
 }
 
 /// Addresses for load balancers.

@@ -23,9 +23,17 @@ use tombolo_model::names;
 use tombolo_proxy::{Config, Metrics, Proxy, explain};
 use tombolo_runtime::{Key, Readiness};
 use tombolo_testkit::lab::{Echo, Lab, Namespace, Protocol, isolated, try_ask};
+use tombolo_testkit::witness::{Witness, granted};
 
 const VIP: &str = "10.96.7.7";
 const RULES: &str = include_str!("../../../deploy/member/proxy-rbac.yaml");
+
+/// Rights that are for kinds not every cluster has.
+const OPTIONAL: [&str; 3] = [
+    "watch multicluster.k8s.io/importedservices",
+    "watch multicluster.x-k8s.io/serviceimports",
+    "watch networking.k8s.io/servicecidrs",
+];
 
 struct Running {
     client: Client,
@@ -48,7 +56,8 @@ fn with_proxies(definitions: Vec<CustomResourceDefinition>, test: impl AsyncFnOn
             let api: Api<CustomResourceDefinition> = Api::all(client.clone());
             api.create(&PostParams::default(), &definition).await.unwrap();
         }
-        let account = cluster.client_as(User::service_account("tombolo-system", "tombolo-proxy"));
+        let witness = Witness::default();
+        let account = witness.client(&cluster, User::service_account("tombolo-system", "tombolo-proxy"));
         let (stop, metrics) = (watch::Sender::new(false), Metrics::default());
         let mut proxies = tokio::task::JoinSet::new();
         for (place, node) in lab.nodes.iter().enumerate() {
@@ -74,6 +83,12 @@ fn with_proxies(definitions: Vec<CustomResourceDefinition>, test: impl AsyncFnOn
         test(&running).await;
         running.stop.send_replace(true);
         while proxies.join_next().await.is_some() {}
+        let documents: Vec<Value> =
+            RULES.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect();
+        // Kinds that may be missing are watched once they are there.
+        let is_idle = |right: &&&str| !witness.used().contains(**right);
+        let idle: Vec<&str> = OPTIONAL.iter().filter(is_idle).copied().collect();
+        witness.used_exactly(&granted(&documents), &idle);
     });
 }
 

@@ -14,6 +14,7 @@ mod ledger;
 mod queue;
 mod readiness;
 mod signal;
+mod token;
 mod trim;
 mod work;
 mod write;
@@ -28,6 +29,9 @@ pub use self::ledger::Ledger;
 pub use self::queue::Queue;
 pub use self::readiness::{Readiness, Waiting};
 pub use self::signal::Signal;
+pub use self::token::request_token;
 pub use self::trim::{trim_annotations, trim_metadata};
-pub use self::work::{Controller, Next, is_conflict, is_not_found, is_place_gone, unless_gone, work};
+pub use self::work::{
+    Controller, Next, is_absent, is_conflict, is_not_found, is_place_gone, unless_gone, work,
+};
 pub use self::write::{Extent, Kind, delete, find, holds, put};

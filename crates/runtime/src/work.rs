@@ -71,6 +71,11 @@ pub fn is_not_found(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.is_not_found())
 }
 
+/// Whether there is no such object, or not even its kind: then the answer is no status of the API's own.
+pub fn is_absent(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 404)
+}
+
 /// Whether the namespace is missing or on its way out.
 pub fn is_place_gone(error: &Error) -> bool {
     let Error::Api(status) = error else { return false };

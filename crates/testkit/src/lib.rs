@@ -5,6 +5,7 @@ mod body;
 mod faults;
 mod kubectl;
 pub mod lab;
+pub mod witness;
 
 pub use self::faults::{FaultPlan, Faults, Outage};
 pub use self::kubectl::{Kubectl, Outcome, Running};

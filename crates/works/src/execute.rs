@@ -25,9 +25,9 @@ use crate::status::{Done, Outcome, tell_applied};
 /// Annotation of a Service in the member: the generation of the Work it was made from.
 const WORK_GENERATION_ANNOTATION: &str = "tombolo.dev/work-generation";
 /// Annotation of a Service in the member that was there before: it stays when the Work goes.
-const ADOPTED_ANNOTATION: &str = "tombolo.dev/adopted";
+pub(crate) const ADOPTED_ANNOTATION: &str = "tombolo.dev/adopted";
 /// Annotation of an object whose Work says that it stays when the Work goes.
-const PRESERVED_ANNOTATION: &str = "tombolo.dev/preserved";
+pub(crate) const PRESERVED_ANNOTATION: &str = "tombolo.dev/preserved";
 
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -306,7 +306,7 @@ impl Executor {
 }
 
 /// Leaves a Service that was adopted to its owner again.
-async fn release(api: &Api<Service>, service: &Service) -> Result<(), Error> {
+pub(crate) async fn release(api: &Api<Service>, service: &Service) -> Result<(), Error> {
     let keys = [NAMESPACE_ANNOTATION, NAME_ANNOTATION, WORK_GENERATION_ANNOTATION, ADOPTED_ANNOTATION];
     let annotations: BTreeMap<&str, Option<&str>> = keys.into_iter().map(|key| (key, None)).collect();
     let metadata = json!({"labels": {MANAGED_LABEL: null}, "annotations": annotations});

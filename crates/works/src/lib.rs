@@ -17,9 +17,11 @@ mod member;
 mod metrics;
 mod shared;
 mod status;
+mod withdraw;
 
 pub use self::member::Member;
 pub use self::metrics::{Metrics, Way};
+pub use self::withdraw::withdraw;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,6 +5,7 @@
 
 mod debian;
 mod dns;
+mod helm;
 mod kubectl;
 
 use std::ffi::OsString;
@@ -21,14 +22,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let extra = kubectl::provide()?;
+    let extra = [kubectl::provide()?, helm::provide()?];
     dns::provide()?;
     debian::provide()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["test", "--workspace", "--locked"])
         .args(&args.rest)
-        .env("PATH", path_with(extra)?)
+        .env("PATH", path_with(extra.into_iter().flatten())?)
         .current_dir(root())
         .status()?;
     if !status.success() {
@@ -38,8 +39,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.rest.is_empty() { simulate::run(&simulate::Args::default()) } else { Ok(()) }
 }
 
+/// Where things are kept between runs, outside the checkout.
+pub(crate) fn cache() -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    Ok(base.or_else(home).ok_or("neither XDG_CACHE_HOME nor HOME is set")?.join("tombolo"))
+}
+
 /// The search path, with the folders in `first` before all others.
-fn path_with(first: Option<PathBuf>) -> Result<OsString, std::env::JoinPathsError> {
+pub(crate) fn path_with(
+    first: impl IntoIterator<Item = PathBuf>,
+) -> Result<OsString, std::env::JoinPathsError> {
     let usual = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths(first.into_iter().chain(std::env::split_paths(&usual)))
 }

@@ -25,6 +25,12 @@ pub const HEARTBEAT: &str = "heartbeat";
 /// Name of a member's [`Membership`], beside it.
 pub const STATEMENT: &str = "member";
 
+/// Name of a member's account, in its namespace at the hub.
+pub const HUB_ACCOUNT: &str = "agent";
+
+/// Key of the token for the hub in the Secret that a member has it in, and so the name of its file.
+pub const TOKEN_KEY: &str = "token";
+
 /// Value of `endpointslice.kubernetes.io/managed-by` on imported slices (KEP-1645 first edition, EndpointSlice).
 pub const SLICE_MANAGER: &str = "agent.tombolo.dev";
 

@@ -175,3 +175,17 @@ async fn steps_fail_on_purpose() {
     world.patch("release", json!({"metadata": {"annotations": {"tombolo.dev/fail": null}}})).await;
     wait(async || world.services().get_opt("release").await.unwrap().is_none()).await;
 }
+
+#[tokio::test]
+async fn what_the_shipped_rules_grant_is_what_a_balancer_uses() {
+    let world = World::new(&["192.0.2.0/30"]).await;
+    let config = tombolo_balancer::Config { elect_leader: true, ..world.config("node1") };
+    let running = world.start_with(config);
+    world.service("web", json!({})).await;
+    world.until("web", NORMAL).await;
+    world.until_told("web", &["EnsuredLoadBalancer"]).await;
+    wait(async || world.witness.used().contains("patch tombolo.dev/addresspools/status")).await;
+    wait(async || world.witness.used().contains("update coordination.k8s.io/leases")).await;
+    running.stop().await;
+    world.witness.used_exactly(&world.granted(), &[]);
+}

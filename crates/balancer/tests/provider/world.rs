@@ -17,6 +17,7 @@ use tombolo_api::loadbalancer::{Profile, Service};
 use tombolo_api::tombolo::AddressPool;
 use tombolo_apiserver::{Cluster, Options, User};
 use tombolo_balancer::{Balancer, Config, Metrics};
+use tombolo_testkit::witness::{Rights, Witness, granted};
 
 const RULES: &str = include_str!("../../../../deploy/member/balancer-rbac.yaml");
 
@@ -24,6 +25,7 @@ pub(crate) struct World {
     cluster: Cluster,
     pub(crate) client: Client,
     pub(crate) metrics: Metrics,
+    pub(crate) witness: Witness,
 }
 
 /// A balancer that runs; dropped, it is cut off.
@@ -52,7 +54,8 @@ impl World {
         let cidrs = ["10.96.0.0/16", "fd96::/112"].map(|cidr| cidr.parse().unwrap());
         let options = Options { rbac: true, service_cidrs: cidrs.into(), ..Options::named("lab") };
         let cluster = Cluster::new(options);
-        let world = World { client: cluster.client(), cluster, metrics: Metrics::default() };
+        let (client, witness) = (cluster.client(), Witness::default());
+        let world = World { client, cluster, metrics: Metrics::default(), witness };
         for definition in crd::crds() {
             let api: Api<CustomResourceDefinition> = Api::all(world.client.clone());
             api.create(&PostParams::default(), &definition).await.unwrap();
@@ -85,6 +88,13 @@ impl World {
         }
     }
 
+    /// The rights of the shipped rules.
+    pub(crate) fn granted(&self) -> Rights {
+        let documents: Vec<Value> =
+            RULES.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect();
+        granted(&documents)
+    }
+
     pub(crate) fn start(&self, profile: Profile) -> Running {
         self.start_with(Config { capabilities: profile.into(), ..self.config("node1") })
     }
@@ -100,7 +110,8 @@ impl World {
     }
 
     pub(crate) fn start_with(&self, config: Config) -> Running {
-        let account = self.cluster.client_as(User::service_account("tombolo-system", "tombolo-balancer"));
+        let user = User::service_account("tombolo-system", "tombolo-balancer");
+        let account = self.witness.client(&self.cluster, user);
         let (stop, mut stopped) = watch::channel(false);
         let balancer = Balancer::new(config, account).with_metrics(&self.metrics);
         let run = balancer.run(async move { drop(stopped.wait_for(|stop| *stop).await) });

@@ -11,28 +11,34 @@ use tombolo_model::address::Declared;
 use super::Arguments;
 use crate::connect::{connect, make_namespace};
 use crate::failure::Failure;
+use crate::membership::{Facts, parse};
 
 /// Of the member and of the hub.
-pub(super) async fn clients(arguments: &Arguments) -> Result<(Client, Client), Failure> {
+pub(super) async fn clients(arguments: &Arguments, facts: &Facts) -> Result<(Client, Client), Failure> {
     let member = arguments.way.connect("member").await?;
-    let file = arguments.hub_kubeconfig.as_deref().or(arguments.way.kubeconfig.as_deref());
+    // The way that was joined is for those who name none.
+    let joined = facts.kubeconfig.as_deref().filter(|_| arguments.hub_context.is_none());
+    let file = arguments.hub_kubeconfig.as_deref().or(joined).or(arguments.way.kubeconfig.as_deref());
     let flags = "--hub-kubeconfig and --hub-context";
     let hub = connect("hub", flags, file, arguments.hub_context.as_deref()).await?;
     Ok((member, hub))
 }
 
-pub(super) async fn config(arguments: &Arguments, member: &Client) -> Result<Config, Failure> {
+pub(super) async fn config(arguments: &Arguments, facts: &Facts, member: &Client) -> Result<Config, Failure> {
     check_spans(arguments)?;
-    let cluster = match &arguments.cluster_id {
-        Some(given) => given.clone(),
-        None => cluster_id(member).await?,
+    let cluster = match (&arguments.cluster_id, &facts.cluster_id) {
+        (Some(given), _) => given.clone(),
+        (None, Some(joined)) => parse(joined, "cluster-id")?,
+        (None, None) => cluster_id(member).await?,
     };
     let identity = identity(member).await?;
-    let ip_families = match arguments.ip_families.is_empty() {
-        true => ip_families(member).await?,
-        false => arguments.ip_families.clone(),
+    let ip_families = match (arguments.ip_families.as_slice(), facts.ip_families.as_slice()) {
+        ([], []) => ip_families(member).await?,
+        ([], joined) => joined.iter().map(|family| parse(family, "ip-families")).collect::<Result<_, _>>()?,
+        (given, _) => given.to_vec(),
     };
-    let wrong = Declared::read(&arguments.pod_cidrs).1;
+    let pod_cidrs = if arguments.pod_cidrs.is_empty() { &facts.pod_cidrs } else { &arguments.pod_cidrs };
+    let wrong = Declared::read(pod_cidrs).1;
     if let Some(wrong) = wrong.first() {
         return Err(Failure::new("--pod-cidr cannot be used")
             .because(wrong.problem.clone())
@@ -40,14 +46,15 @@ pub(super) async fn config(arguments: &Arguments, member: &Client) -> Result<Con
     }
     make_namespace(member, "in the member", &arguments.namespace).await?;
     Ok(Config {
-        pod_cidrs: arguments.pod_cidrs.clone(),
-        region: arguments.region.clone(),
+        pod_cidrs: pod_cidrs.clone(),
+        region: arguments.region.clone().or_else(|| facts.region.clone()),
         ip_families,
         namespace: arguments.namespace.clone(),
         heartbeat: arguments.heartbeat,
         dead_after: arguments.dead_after,
         hold: arguments.hold,
         create_namespaces: arguments.create_namespaces,
+        token_secret: arguments.renew_token_in.clone(),
         ..Config::new(cluster, identity)
     })
 }

@@ -1,5 +1,6 @@
 //! The shipped RBAC rules are enough for a hub and its agents, and keep members out of each other's namespaces.
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Error};
@@ -10,8 +11,9 @@ use tombolo_api::karmada::work::Work;
 use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User, controllers};
 use tombolo_hub::Hub;
 use tombolo_runtime::Candidate;
+use tombolo_testkit::witness::{Rights, Witness, granted};
 
-use crate::fleet::{EPOCH, Fleet, Member, eventually, install_crds};
+use crate::fleet::{EPOCH, Fleet, Member, NAMESPACE, eventually, install_crds};
 
 const HUB_RULES: &str = include_str!("../../../../deploy/hub/hub-rbac.yaml");
 const MEMBER_RULES: &str = include_str!("../../../../deploy/hub/member-rbac.yaml");
@@ -46,12 +48,17 @@ async fn guarded(name: &str, seed: u64) -> Cluster {
 
 /// A hub and members whose parts have nothing but the shipped rules.
 async fn guarded_fleet() -> Fleet {
+    guarded_fleet_before(&Witness::default(), &Witness::default()).await
+}
+
+/// The same, with those who see what the hub does, and what members do there.
+async fn guarded_fleet_before(of_hub: &Witness, of_members: &Witness) -> Fleet {
     let hub = guarded("hub", 1).await;
     apply(&hub.client(), HUB_RULES).await;
     tokio::spawn(controllers::run(hub.client(), controllers::Settings::default(), std::future::pending()));
     let clock = Clock::starting_at(EPOCH.parse().unwrap());
     let config = tombolo_hub::Config { clock, ..tombolo_hub::Config::new("test") };
-    let account = hub.client_as(User::service_account("tombolo-system", "tombolo-hub"));
+    let account = of_hub.client(&hub, User::service_account("tombolo-system", "tombolo-hub"));
     let part = Hub::new(config, account.clone());
     let candidate = Candidate::new("tombolo-system", "tombolo-hub", "test");
     tokio::spawn(async move { candidate.lead(account, part.run(std::future::pending())).await });
@@ -63,7 +70,7 @@ async fn guarded_fleet() -> Fleet {
         let clock = Clock::starting_at(EPOCH.parse().unwrap());
         let config = Config { clock, ..Config::new(name.parse().unwrap(), format!("identity-{name}")) };
         let own = cluster.client_as(User::service_account("tombolo-system", "tombolo-agent"));
-        let there = agent_account(&hub, name);
+        let there = of_members.client(&hub, User::service_account(&format!("tombolo-{name}"), "agent"));
         tokio::spawn(Agent::new(config.clone(), own, there).run(std::future::pending()));
         members.push(Member::of(cluster, config));
     }
@@ -96,6 +103,47 @@ async fn with_the_shipped_rules_a_service_is_shared_taken_back_and_a_cluster_lea
     let clusters: Api<Registered> = Api::all(fleet.hub.client());
     clusters.delete("member2", &DeleteParams::default()).await.unwrap();
     eventually("left", || async { clusters.get_opt("member2").await.unwrap().is_none() }).await;
+}
+
+/// The rights that one role of the hub's rules gives.
+fn rights_of(role: &str) -> Rights {
+    let documents: Vec<Value> =
+        HUB_RULES.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect();
+    granted(documents.iter().filter(|document| document["metadata"]["name"] == role))
+}
+
+/// For members without an agent, and for a name that comes back as another cluster; what the process asks before there is a
+/// hub; and what is no request, but lets the hub make bindings.
+const ELSEWHERE: [&str; 4] = [
+    "patch work.karmada.io/works/status",
+    "delete cluster.karmada.io/clusters",
+    "get /namespaces",
+    "bind rbac.authorization.k8s.io/clusterroles",
+];
+
+#[tokio::test(start_paused = true)]
+async fn what_the_shipped_rules_grant_is_what_the_hub_and_its_members_use() {
+    let (of_hub, of_members) = (Witness::default(), Witness::default());
+    let fleet = guarded_fleet_before(&of_hub, &of_members).await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    member1.endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    let slices: Api<EndpointSlice> = Api::namespaced(member1.cluster.client(), NAMESPACE);
+    slices.delete("foo-abc", &DeleteParams::default()).await.unwrap();
+    eventually("no longer reported", || async { of_members.used().contains("delete work.karmada.io/works") })
+        .await;
+    fleet.delete_object().await;
+    eventually("taken back", || async { member2.service().await.is_none() }).await;
+    let clusters: Api<Registered> = Api::all(fleet.hub.client());
+    clusters.delete("member2", &DeleteParams::default()).await.unwrap();
+    eventually("left", || async { of_hub.used().contains("delete tombolo.dev/memberships") }).await;
+    eventually("led on", || async { of_hub.used().contains("update coordination.k8s.io/leases") }).await;
+    of_hub.used_exactly(&rights_of("tombolo-hub"), &ELSEWHERE);
+    let works = rights_of("tombolo-member-works");
+    let idle: Vec<String> = works.difference(&of_members.used()).cloned().collect();
+    assert!(idle.is_empty(), "granted and never used: {idle:?}");
 }
 
 #[tokio::test(start_paused = true)]

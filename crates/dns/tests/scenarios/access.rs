@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tombolo_api::crd;
 use tombolo_apiserver::{Cluster, Options, User};
 use tombolo_dns::Dns;
+use tombolo_testkit::witness::{Witness, granted};
 
 use crate::live::wait_for;
 use crate::world::{config, create};
@@ -42,13 +43,17 @@ async fn the_shipped_rules_are_enough_and_allow_no_writing() {
     let import =
         json!({"kind": "ServiceImport", "metadata": {"namespace": "shop", "name": "web"}, "spec": spec});
     create(&cluster.client(), import).await;
-    let account = cluster.client_as(User::service_account("tombolo-system", "tombolo-dns"));
+    let witness = Witness::default();
+    let account = witness.client(&cluster, User::service_account("tombolo-system", "tombolo-dns"));
     let dns = Dns::bind(config(), account.clone()).unwrap();
     let address = dns.addresses()[0];
     let running = tokio::spawn(dns.run(std::future::pending()));
     wait_for(address, "web.shop.svc.clusterset.local", "A", "NOERROR").await;
     wait_for(address, "kubernetes.default.svc.cluster.local", "A", "NOERROR").await;
     wait_for(address, "web.shop.svc.supercluster.local", "A", "NXDOMAIN").await;
+    let documents: Vec<Value> =
+        RULES.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect();
+    witness.used_exactly(&granted(&documents), &[]);
     let namespace = serde_json::from_value(json!({"metadata": {"name": "mine"}})).unwrap();
     let refused = Api::<k8s_openapi::api::core::v1::Namespace>::all(account)
         .create(&PostParams::default(), &namespace)

@@ -1,0 +1,129 @@
+//! Leaving: takes back everything that the agents of a cluster made in it.
+//!
+//! Only for a cluster whose agents have stopped: nobody may make it again meanwhile. What users wrote stays, without our
+//! finalizers and without conditions that nobody keeps true any more; what we put aside is given back. Doing it again
+//! changes nothing.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client, Error, ResourceExt as _};
+use serde_json::json;
+use tombolo_api::tombolo::{
+    EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER as OURS, NATIVE_NAMING_FINALIZER, ServiceRef,
+};
+use tombolo_api::{kep, mcs};
+use tombolo_model::strategy::{Situation, Step, plan};
+use tombolo_runtime::{Kind, delete, is_absent, unless_gone};
+
+use crate::write::{MANAGER, is_ours};
+
+/// How many objects of each sort were removed or given back, by what they are called.
+pub type Retired = Vec<(&'static str, usize)>;
+
+/// Takes back what agents of the cluster behind `member` made, whose own objects are in `namespace`.
+pub async fn retire(member: &Client, namespace: &str) -> Result<Retired, Error> {
+    let mut retired = vec![("imported EndpointSlices removed", remove_ours::<EndpointSlice>(member).await?)];
+    retired.push(("selectors given back", give_back_selectors(member).await?));
+    retired.push(("imports removed", remove_ours::<kep::ImportedService>(member).await?));
+    retired.push(("imports removed", remove_ours::<mcs::ServiceImport>(member).await?));
+    retired.push(("Services that held addresses removed", remove_ours::<Service>(member).await?));
+    release::<mcs::ServiceImport>(member, NATIVE_NAMING_FINALIZER).await?;
+    let automatic = remove_ours::<kep::ServiceExport>(member).await?;
+    retired.push(("automatic exports removed", automatic + remove_ours::<mcs::ServiceExport>(member).await?));
+    let exports = release::<kep::ServiceExport>(member, EXPORT_FINALIZER).await?;
+    retired
+        .push(("exports let go", exports + release::<mcs::ServiceExport>(member, EXPORT_FINALIZER).await?));
+    retired.push(("objects of Works removed", tombolo_works::withdraw(member).await?));
+    retired.push(("leases removed", remove_leases(member, namespace).await?));
+    Ok(retired)
+}
+
+/// All objects of a kind; none where the kind is not defined.
+async fn all<K: Kind>(member: &Client, params: &ListParams) -> Result<Vec<K>, Error> {
+    match Api::<K>::all(member.clone()).list(params).await {
+        Err(error) if is_absent(&error) => Ok(Vec::new()),
+        found => Ok(found?.items),
+    }
+}
+
+fn ours() -> ListParams {
+    ListParams::default().labels(&format!("{MANAGED_BY_LABEL}={OURS}"))
+}
+
+fn api_of<K: Kind>(member: &Client, object: &K) -> Api<K> {
+    Api::namespaced(member.clone(), &object.namespace().unwrap_or_default())
+}
+
+async fn remove_ours<K: Kind>(member: &Client) -> Result<usize, Error> {
+    let found: Vec<K> = all(member, &ours()).await?;
+    for object in &found {
+        // What goes must not wait for an agent.
+        set_finalizers(member, object, &[EXPORT_FINALIZER, NATIVE_NAMING_FINALIZER]).await?;
+        delete(&api_of(member, object), object).await?;
+    }
+    Ok(found.len())
+}
+
+/// Services of users that an import changed become as they were.
+async fn give_back_selectors(member: &Client) -> Result<usize, Error> {
+    let mut count = 0;
+    let services: Vec<Service> = all(member, &ListParams::default()).await?;
+    for service in services.iter().filter(|service| !is_ours(*service)) {
+        let name =
+            ServiceRef { namespace: service.namespace().unwrap_or_default(), name: service.name_any() };
+        let step = plan(&Situation {
+            service: &name,
+            import: None,
+            present: Some(service),
+            slices: Vec::new(),
+            sources: Vec::new(),
+            exported: false,
+            supported: &[],
+        });
+        let Step::Change(mut patch) = step.service else { continue };
+        patch["metadata"]["resourceVersion"] = json!(service.resource_version());
+        let api = api_of(member, service);
+        unless_gone(api.patch(&name.name, &params(), &Patch::Merge(&patch)).await)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Lets go of what users wrote: no finalizer of ours, no conditions that nobody keeps true.
+async fn release<K: Kind>(member: &Client, finalizer: &str) -> Result<usize, Error> {
+    let found: Vec<K> = all(member, &ListParams::default()).await?;
+    for object in &found {
+        set_finalizers(member, object, &[finalizer]).await?;
+        let none = json!({"status": {"conditions": []}});
+        let api = api_of(member, object);
+        unless_gone(api.patch_status(&object.name_any(), &params(), &Patch::Merge(&none)).await)?;
+    }
+    Ok(found.len())
+}
+
+/// Leaves the finalizers but for these.
+async fn set_finalizers<K: Kind>(member: &Client, object: &K, without: &[&str]) -> Result<(), Error> {
+    let rest: Vec<&String> =
+        object.finalizers().iter().filter(|name| !without.contains(&name.as_str())).collect();
+    if rest.len() == object.finalizers().len() {
+        return Ok(());
+    }
+    let metadata = json!({"finalizers": rest, "resourceVersion": object.resource_version()});
+    let patch = Patch::Merge(json!({"metadata": metadata}));
+    unless_gone(api_of(member, object).patch(&object.name_any(), &params(), &patch).await)
+}
+
+async fn remove_leases(member: &Client, namespace: &str) -> Result<usize, Error> {
+    let api: Api<Lease> = Api::namespaced(member.clone(), namespace);
+    let found = api.list(&ours()).await?.items;
+    for lease in &found {
+        unless_gone(api.delete(&lease.name_any(), &DeleteParams::default()).await)?;
+    }
+    Ok(found.len())
+}
+
+fn params() -> PatchParams {
+    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
+}

@@ -1,0 +1,218 @@
+//! `tombolo join`: a cluster becomes a member.
+//!
+//! First everything is looked at, on both sides; what cannot work is said, and then nothing is changed. What follows can be
+//! repeated. With `--dry-run` nobody is asked anything: the same objects are printed, for a repository to hold.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use kube::Client;
+use tombolo_api::service::IpFamily;
+use tombolo_api::tombolo::HUB_ACCOUNT;
+use tombolo_install::{
+    HUB_SECRET, Membership, Settings, examine, held_token, inspect_cluster, inspect_hub, is_welcome, place,
+    put_token, restart, system_namespace,
+};
+use tombolo_model::{ClusterId, names};
+use tombolo_runtime::request_token;
+
+use crate::connect::connect;
+use crate::failure::Failure;
+use crate::hub_address;
+use crate::install::{Form, print, put};
+use crate::say::say;
+use crate::span;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// What the cluster is called, unique in the supercluster.
+    #[arg(long, value_name = "ID")]
+    name: ClusterId,
+    /// The kubeconfig of the cluster; without it the default one.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the cluster; without it the current one.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    #[command(flatten)]
+    hub: Hub,
+    /// The hub's address as the cluster's pods see it; without it as the kubeconfig has it.
+    #[arg(long, value_name = "URL")]
+    hub_server: Option<String>,
+    #[command(flatten)]
+    statement: Statement,
+    /// How long a token for the hub lives. The agent replaces it when a third of that is over.
+    #[arg(long, value_name = "SPAN", default_value = "168h", value_parser = span::parse)]
+    token_lifetime: Duration,
+    /// By how much the clocks of hub and cluster may differ.
+    #[arg(long, value_name = "SPAN", default_value = "1m", value_parser = span::parse)]
+    clock_skew: Duration,
+    /// Where the agent runs in the cluster.
+    #[arg(long, default_value = "tombolo-system")]
+    namespace: String,
+    /// Change nothing and ask nobody; print the objects, but for the token.
+    #[arg(long)]
+    dry_run: bool,
+    /// How to print them.
+    #[arg(short, long, value_enum, value_name = "FORM", default_value_t = Form::Yaml, requires = "dry_run")]
+    output: Form,
+    /// Whose objects to print.
+    #[arg(long, value_enum, default_value_t = Side::Both, requires = "dry_run")]
+    side: Side,
+}
+
+/// An administrator's way to the hub.
+#[derive(Debug, Args)]
+pub(crate) struct Hub {
+    /// The kubeconfig of an administrator of the hub; without it that of the cluster, with --hub-context.
+    #[arg(long, value_name = "FILE", required_unless_present = "hub_context")]
+    pub(crate) hub_kubeconfig: Option<PathBuf>,
+    /// The context of the hub in its kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) hub_context: Option<String>,
+}
+
+/// What the cluster says about itself.
+#[derive(Debug, Args)]
+struct Statement {
+    /// Where the cluster's pods have their addresses; may be given several times. Endpoints outside are not offered.
+    #[arg(long = "pod-cidr", value_name = "CIDR", value_delimiter = ',')]
+    pod_cidrs: Vec<String>,
+    /// The region the cluster is in.
+    #[arg(long)]
+    region: Option<String>,
+    /// The IP families of the cluster's Services; without it those of Service default/kubernetes.
+    #[arg(long = "ip-family", value_name = "FAMILY", value_delimiter = ',')]
+    ip_families: Vec<IpFamily>,
+    /// The name of the supercluster, for ClusterProperty clusterset.k8s.io.
+    #[arg(long, value_name = "NAME", default_value = "tombolo")]
+    cluster_set: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Side {
+    Hub,
+    Member,
+    Both,
+}
+
+impl Hub {
+    pub(crate) async fn connect(&self, cluster: Option<&std::path::Path>) -> Result<Client, Failure> {
+        let file = self.hub_kubeconfig.as_deref().or(cluster);
+        connect("hub", "--hub-kubeconfig and --hub-context", file, self.hub_context.as_deref()).await
+    }
+}
+
+impl Arguments {
+    fn membership(&self) -> Result<Membership, Failure> {
+        let file = self.hub.hub_kubeconfig.as_deref().or(self.kubeconfig.as_deref());
+        let mut hub = hub_address::read(file, self.hub.hub_context.as_deref())?;
+        if let Some(server) = &self.hub_server {
+            hub.server.clone_from(server);
+        }
+        Ok(Membership {
+            namespace: self.namespace.clone(),
+            cluster: self.name.clone(),
+            pod_cidrs: self.statement.pod_cidrs.clone(),
+            region: self.statement.region.clone(),
+            ip_families: self.statement.ip_families.iter().map(ToString::to_string).collect(),
+            cluster_set: self.statement.cluster_set.clone(),
+            hub,
+        })
+    }
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let membership = arguments.membership()?;
+    if arguments.dry_run {
+        return print_side(&arguments, &membership);
+    }
+    let hub = arguments.hub.connect(arguments.kubeconfig.as_deref()).await?;
+    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
+    let member = connect("cluster", "--kubeconfig and --context", file, context).await?;
+    look(&arguments, &membership, &hub, &member).await?;
+    say(format_args!("# at the hub, a place for {}", arguments.name));
+    put(&hub, &place(&arguments.name)).await?;
+    say(format_args!("# in the cluster, who it is and the way to {}", membership.hub.server));
+    let settings = Settings { namespace: arguments.namespace.clone(), ..Settings::default() };
+    let mut manifests = vec![system_namespace(&settings)];
+    manifests.extend(membership.manifests());
+    put(&member, &manifests).await?;
+    give_token(&arguments, &membership, &hub, &member).await?;
+    let restarted = restart(&member, &membership).await.map_err(in_cluster)?;
+    if !restarted.is_empty() {
+        say(format_args!("{} begin anew", restarted.join(" and ")));
+    }
+    say(format_args!("{} is a member", arguments.name));
+    Ok(())
+}
+
+fn print_side(arguments: &Arguments, membership: &Membership) -> Result<(), Failure> {
+    let mut manifests = Vec::new();
+    if arguments.side != Side::Member {
+        manifests.extend(place(&arguments.name));
+    }
+    if arguments.side != Side::Hub {
+        manifests.extend(membership.manifests());
+    }
+    print(&manifests, arguments.output)
+}
+
+/// Looks at both sides, and goes no further if something cannot work.
+async fn look(
+    arguments: &Arguments,
+    membership: &Membership,
+    hub: &Client,
+    member: &Client,
+) -> Result<(), Failure> {
+    let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member));
+    let hub = hub.map_err(|cause| Failure::new("the hub cannot be looked at").because(cause))?;
+    let member = member.map_err(|cause| Failure::new("the cluster cannot be looked at").because(cause))?;
+    let found = examine(membership, &hub, &member, arguments.clock_skew);
+    for doubt in &found.doubts {
+        say(format_args!("# {doubt}"));
+    }
+    if found.problems.is_empty() {
+        return Ok(());
+    }
+    let name = &arguments.name;
+    Err(Failure::new(format!("{name} cannot join, nothing was changed: {}", found.problems.join("; "))))
+}
+
+/// A token that works stays; otherwise there is a new one.
+async fn give_token(
+    arguments: &Arguments,
+    membership: &Membership,
+    hub: &Client,
+    member: &Client,
+) -> Result<(), Failure> {
+    let object = format!("secret/{HUB_SECRET} in {}", membership.namespace);
+    let held = held_token(member, membership).await.map_err(in_cluster)?;
+    if let Some(token) = &held {
+        let as_member = hub_address::client(&arguments.hub, arguments.kubeconfig.as_deref(), token).await?;
+        if is_welcome(&as_member, membership).await {
+            say(format_args!("{object} unchanged: its token is good"));
+            return Ok(());
+        }
+    }
+    let namespace = names::hub_namespace(&arguments.name);
+    let seconds = i64::try_from(arguments.token_lifetime.as_secs()).unwrap_or(i64::MAX);
+    let token = request_token(hub, &namespace, HUB_ACCOUNT, seconds).await.map_err(|cause| {
+        Failure::new("the hub gave no token")
+            .because(cause)
+            .hint("tokens live for ten minutes at least: see --token-lifetime")
+    })?;
+    put_token(member, membership, &token).await.map_err(in_cluster)?;
+    say(format_args!(
+        "{object} {}: a token for the hub",
+        if held.is_some() { "configured" } else { "created" }
+    ));
+    Ok(())
+}
+
+fn in_cluster(cause: kube::Error) -> Failure {
+    Failure::new("the cluster does not take it")
+        .because(cause)
+        .hint("an administrator of the cluster has the rights; run this again afterwards")
+}

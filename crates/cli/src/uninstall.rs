@@ -1,0 +1,68 @@
+//! `tombolo uninstall`: takes parts out of a cluster.
+//!
+//! Kinds stay unless they are asked to go: with them go all exports, imports and pools that people wrote. A member leaves
+//! before that (`tombolo leave`).
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tombolo_install::{Removed, Settings, manifests, remove};
+
+use crate::connect::connect;
+use crate::coredns::CoreDns;
+use crate::failure::Failure;
+use crate::install::Parts;
+use crate::say::say;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    parts: Parts,
+    /// The kubeconfig of the cluster; without it the default one.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the cluster; without it the current one.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Where everything runs.
+    #[arg(long, default_value = "tombolo-system")]
+    namespace: String,
+    #[command(flatten)]
+    coredns: CoreDns,
+    /// Remove the ServiceMonitor and the dashboard, too.
+    #[arg(long)]
+    monitoring: bool,
+    /// Remove the kinds, too, and all objects of them.
+    #[arg(long)]
+    kinds: bool,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
+    let client = connect("cluster", "--kubeconfig and --context", file, context).await?;
+    if arguments.parts.dns {
+        arguments.coredns.restore(&client).await?;
+    }
+    let settings = Settings {
+        namespace: arguments.namespace.clone(),
+        monitoring: arguments.monitoring,
+        ..Settings::default()
+    };
+    let mut manifests = manifests(&settings, &arguments.parts.chosen());
+    // Other parts and what people put there share the namespace.
+    manifests.retain(|one| one.kind() != "Namespace");
+    manifests.retain(|one| arguments.kinds || one.kind() != "CustomResourceDefinition");
+    let told = remove(&client, &manifests, |manifest, removed| {
+        let object = format!("{}/{}", manifest.kind().to_lowercase(), manifest.name());
+        match removed {
+            Removed::Gone => say(format_args!("{object} deleted")),
+            Removed::NotThere => {}
+            Removed::Foreign => say(format_args!("{object} stays: it is somebody else's")),
+        }
+    });
+    told.await.map_err(|cause| {
+        Failure::new("not everything is gone")
+            .because(cause)
+            .hint("run this again as an administrator of the cluster")
+    })
+}

@@ -1,0 +1,9 @@
+//! `tombolo install`, `join` and `leave` on API servers that enforce RBAC, with the real kubectl beside them.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+mod gitops;
+mod refusals;
+mod story;
+mod upgrade;
+mod world;

@@ -1,0 +1,49 @@
+//! What cannot work is said before anything is changed.
+
+use crate::world::{World, eventually};
+
+#[test]
+fn a_cluster_that_does_not_fit_is_refused_and_leaves_no_trace() {
+    let world = World::start();
+    let join = |line: &str| world.tombolo(&format!("join --hub-context hub {line}"));
+    join("--name east --context east").fails("`tombolo install --hub` there first");
+    world.tombolo("install --hub --context hub").succeeds();
+    join("--name east --context east").fails("`tombolo install --member` there first");
+    for member in ["east", "west"] {
+        world.tombolo(&format!("install --member --context {member}")).succeeds();
+    }
+    join("--name east --context east --pod-cidr 10.1.0.0/16").succeeds();
+    let agent = world.run_agent("east");
+    eventually("ready", || agent.is_ready());
+
+    let west = "--context west";
+    join(&format!("--name west {west} --pod-cidr 10.1.128.0/17"))
+        .fails("10.1.128.0/17 overlaps 10.1.0.0/16 of east");
+    join(&format!("--name west {west} --pod-cidr 10.2")).fails("--pod-cidr 10.2 is no range of addresses");
+    join(&format!("--name east {west}")).fails("another cluster is east at this hub");
+    join(&format!("--name system {west}")).fails("which is taken: choose another name");
+    join("--name other --context east").fails("the cluster calls itself east");
+    for trace in ["tombolo-west", "tombolo-other"] {
+        world.at("hub").run(&format!("get namespace {trace}")).fails(1, &["NotFound"]);
+    }
+    world.at("west").run("get clusterproperties").shows(&[]);
+    world.at("west").run("get secret -n tombolo-system tombolo-hub").fails(1, &["NotFound"]);
+
+    // An agent that nobody can end keeps its cluster from leaving.
+    assert!(agent.is_ready());
+}
+
+#[test]
+fn the_command_line_wants_a_part_and_a_name() {
+    let world = World::start();
+    for line in [
+        "install",
+        "install --context hub",
+        "join --hub-context hub",
+        "leave --name a",
+        "join --name A_B --hub-context hub",
+    ] {
+        let said = world.tombolo(line);
+        assert_eq!(said.code, Some(2), "{line}: {}{}", said.out, said.err);
+    }
+}

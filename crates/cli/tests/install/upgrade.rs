@@ -1,0 +1,111 @@
+//! Versions that follow each other, and run side by side meanwhile.
+
+use serde_json::{Value, json};
+
+use crate::story::EXPORTED;
+use crate::world::{World, eventually};
+
+const LABEL: &str = "tombolo.dev/schema-revision";
+
+fn definition(world: &World, context: &str, name: &str) -> Value {
+    world.json(context, &format!("get crd {name}"))
+}
+
+/// Makes a definition what a later version would have it be: with a field that this one does not know.
+fn make_later(world: &World, context: &str, name: &str, section: &str) {
+    let mut later = definition(world, context, name);
+    later["metadata"]["labels"][LABEL] = json!("1000");
+    for version in later["spec"]["versions"].as_array_mut().unwrap() {
+        let properties = &mut version["schema"]["openAPIV3Schema"]["properties"][section]["properties"];
+        properties["later"] = json!({"type": "string"});
+    }
+    world.at(context).feed("replace -f -", &later.to_string()).succeeds();
+}
+
+#[test]
+fn an_installation_never_takes_a_later_definition_back_and_replaces_an_earlier_one() {
+    let world = World::start();
+    let name = "serviceexports.multicluster.x-k8s.io";
+    world.tombolo("install --member --context east").succeeds();
+    let ours = definition(&world, "east", name);
+    make_later(&world, "east", name, "spec");
+    let said = world.tombolo("install --member --context east").succeeds();
+    assert!(
+        said.contains(&format!("customresourcedefinition/{name} kept: revision 1000 is later than ")),
+        "{said}"
+    );
+    let kept = definition(&world, "east", name);
+    assert!(kept.to_string().contains("\"later\""), "{kept}");
+
+    let mut earlier = ours.clone();
+    earlier["metadata"]["labels"][LABEL] = json!("0");
+    earlier["spec"]["names"]["shortNames"] = json!(["old"]);
+    earlier["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    world.at("east").feed("replace -f -", &earlier.to_string()).succeeds();
+    world.tombolo("install --member --context east").succeeds();
+    let now = definition(&world, "east", name);
+    assert_eq!(now["metadata"]["labels"][LABEL], ours["metadata"]["labels"][LABEL]);
+    assert_eq!(now["spec"]["names"], ours["spec"]["names"]);
+}
+
+#[test]
+fn a_definition_of_somebody_else_stays_if_it_serves_what_is_needed_and_is_refused_otherwise() {
+    let world = World::start();
+    let name = "serviceimports.multicluster.x-k8s.io";
+    world.tombolo("install --member --context east").succeeds();
+    let mut foreign = definition(&world, "east", name);
+    foreign["metadata"]["labels"].as_object_mut().unwrap().remove(LABEL);
+    foreign["spec"]["names"]["shortNames"] = json!(["theirs"]);
+    foreign["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    world.at("east").feed("replace -f -", &foreign.to_string()).succeeds();
+    let said = world.tombolo("install --member --context east").succeeds();
+    assert!(said.contains(&format!("customresourcedefinition/{name} kept: it is somebody else's")), "{said}");
+
+    let mut versions = foreign["spec"]["versions"].as_array().unwrap().clone();
+    versions.retain(|version| version["storage"] == true);
+    foreign["spec"]["versions"] = json!(versions);
+    world.at("east").feed("replace -f -", &foreign.to_string()).succeeds();
+    world.tombolo("install --member --context east").fails(&format!("definition {name} is of no use"));
+}
+
+#[test]
+fn an_agent_works_beside_later_ones_and_keeps_the_fields_it_does_not_know() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    for (member, range) in [("east", "10.1.0.0/16"), ("west", "10.2.0.0/16")] {
+        world.tombolo(&format!("install --member --context {member}")).succeeds();
+        world.at(member).run("create namespace demo").succeeds();
+        world
+            .tombolo(&format!("join --name {member} --context {member} --hub-context hub --pod-cidr {range}"))
+            .succeeds();
+        make_later(&world, member, "serviceexports.multicluster.x-k8s.io", "spec");
+        make_later(&world, member, "serviceimports.multicluster.x-k8s.io", "spec");
+    }
+    for kind in ["memberships.tombolo.dev", "serviceoffers.tombolo.dev"] {
+        make_later(&world, "hub", kind, "spec");
+    }
+    let (east, west) = (world.run_agent("east"), world.run_agent("west"));
+    world.at("east").feed("apply -f -", EXPORTED).succeeds();
+    let export = "serviceexports.multicluster.x-k8s.io -n demo echo";
+    let patch = r#"{"spec":{"later":"kept"}}"#;
+    world.at("east").run(&format!("patch {export} --type=merge -p {patch}")).succeeds();
+    // What a later agent of the same supercluster says is read as far as it is understood.
+    let offers = "serviceoffers -n tombolo-east";
+    let has_offer = || !world.at("hub").run(&format!("get {offers} -o name")).succeeds().is_empty();
+    eventually("offered", has_offer);
+    let ready = "wait -n demo serviceexports.multicluster.x-k8s.io/echo --for=condition=Ready --timeout=100s";
+    world.at("east").run(ready).succeeds();
+    let said =
+        world.at("hub").run(&format!("patch membership -n tombolo-west member --type=merge -p {patch}"));
+    said.succeeds();
+    world.at("west").run("get serviceimports.multicluster.x-k8s.io -n demo echo").succeeds();
+    let slices = "get endpointslices -n demo -l multicluster.kubernetes.io/source-cluster=east -o name";
+    eventually("imported", || world.at("west").run(slices).succeeds().lines().count() == 2);
+    let held = world.json("east", &format!("get {export}"));
+    assert_eq!(
+        held["spec"]["later"], "kept",
+        "the agent wrote finalizer and status, and nothing else: {held}"
+    );
+    east.end();
+    west.end();
+}

@@ -1,0 +1,111 @@
+//! What has to be known about a hub and a cluster before one joins the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
+use kube::{Api, Client, Error, ResourceExt as _};
+use tombolo_api::about::{CLUSTER_ID_PROPERTY, ClusterProperty};
+use tombolo_api::tombolo::Membership;
+use tombolo_runtime::is_absent;
+
+use crate::apply::is_established;
+
+/// An API server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Server {
+    pub version: String,
+    /// How far its clock is ahead of this computer's, in seconds; it tells only whole ones.
+    pub ahead: Option<f64>,
+    /// The definitions that can be used, with the versions they serve.
+    pub kinds: BTreeMap<String, BTreeSet<String>>,
+    /// What tells the cluster from every other: the UID of its kube-system namespace.
+    pub identity: String,
+}
+
+/// A hub, as far as somebody who joins is concerned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HubSeen {
+    pub server: Server,
+    pub members: Vec<MemberAtHub>,
+}
+
+/// What a member says about itself at the hub.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemberAtHub {
+    pub namespace: String,
+    pub cluster: String,
+    pub identity: String,
+    pub pod_cidrs: Vec<String>,
+    pub agent_version: Option<String>,
+}
+
+/// A cluster that wants to join.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClusterSeen {
+    pub server: Server,
+    /// The id that it has already.
+    pub id: Option<String>,
+    /// Where its nodes have their pods, as far as they say.
+    pub node_cidrs: Vec<String>,
+}
+
+pub async fn inspect_hub(client: &Client) -> Result<HubSeen, Error> {
+    let server = inspect(client).await?;
+    let found = none_if_absent(Api::<Membership>::all(client.clone()).list(&ListParams::default()).await)?;
+    let members = found.into_iter().flatten().map(|one| MemberAtHub {
+        namespace: one.namespace().unwrap_or_default(),
+        cluster: one.spec.cluster,
+        identity: one.spec.identity,
+        pod_cidrs: one.spec.pod_cidrs,
+        agent_version: one.status.and_then(|status| status.agent_version),
+    });
+    Ok(HubSeen { server, members: members.collect() })
+}
+
+pub async fn inspect_cluster(client: &Client) -> Result<ClusterSeen, Error> {
+    let server = inspect(client).await?;
+    let property = Api::<ClusterProperty>::all(client.clone()).get(CLUSTER_ID_PROPERTY).await;
+    let property = none_if_absent(property)?;
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
+    let ranges = nodes.into_iter().filter_map(|node| node.spec?.pod_cidrs).flatten();
+    Ok(ClusterSeen { server, id: property.map(|property| property.spec.value), node_cidrs: ranges.collect() })
+}
+
+async fn inspect(client: &Client) -> Result<Server, Error> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let kinds = definitions.list(&ListParams::default()).await?.items;
+    let kinds = kinds.iter().filter(|one| is_established(one)).map(|one| {
+        let served = one.spec.versions.iter().filter(|version| version.served);
+        (one.name_any(), served.map(|version| version.name.clone()).collect())
+    });
+    let system = Api::<Namespace>::all(client.clone()).get("kube-system").await?;
+    Ok(Server {
+        version: client.apiserver_version().await?.git_version,
+        ahead: clock(client).await?,
+        kinds: kinds.collect(),
+        identity: system.uid().unwrap_or_default(),
+    })
+}
+
+/// Seconds by which the server's clock is ahead, from the date of an answer.
+async fn clock(client: &Client) -> Result<Option<f64>, Error> {
+    let request =
+        http::Request::get("/version").body(kube::client::Body::empty()).map_err(Error::HttpError)?;
+    let before = Timestamp::now();
+    let answer = client.send(request).await?;
+    let middle = before + Timestamp::now().duration_since(before) / 2;
+    let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
+    let date = date.and_then(|text| jiff::fmt::rfc2822::parse(text).ok());
+    Ok(date.map(|date| date.timestamp().duration_since(middle).as_secs_f64() + 0.5))
+}
+
+/// Nothing where there is none, or not even the kind.
+fn none_if_absent<T>(outcome: Result<T, Error>) -> Result<Option<T>, Error> {
+    match outcome {
+        Err(error) if is_absent(&error) => Ok(None),
+        other => other.map(Some),
+    }
+}

@@ -1,0 +1,90 @@
+//! Joining: a place at the hub, and in the cluster who it is and how to get there.
+//!
+//! Nothing here decides; [`crate::examine`] has done that before. Every step can be repeated.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, Error, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tombolo_api::tombolo::{Membership as Statement, TOKEN_KEY};
+use tombolo_model::names;
+
+use crate::membership::{HUB_SECRET, Membership};
+use crate::part::{INSTALLER, Part};
+use crate::settings::Settings;
+
+/// On the pods of a part: for which membership they were started.
+const MEMBERSHIP_ANNOTATION: &str = "tombolo.dev/membership";
+
+/// The token that the cluster has, if there is one.
+pub async fn held_token(member: &Client, membership: &Membership) -> Result<Option<String>, Error> {
+    let api: Api<Secret> = Api::namespaced(member.clone(), &membership.namespace);
+    let held = api.get_opt(HUB_SECRET).await?.and_then(|secret| secret.data?.remove(TOKEN_KEY));
+    Ok(held
+        .map(|token| String::from_utf8_lossy(&token.0).trim().to_owned())
+        .filter(|token| !token.is_empty()))
+}
+
+/// Whether the hub takes a client that came with the token for the member it is.
+pub async fn is_welcome(hub: &Client, membership: &Membership) -> bool {
+    let namespace = names::hub_namespace(&membership.cluster);
+    let api: Api<Statement> = Api::namespaced(hub.clone(), &namespace);
+    api.list(&ListParams::default().limit(1)).await.is_ok()
+}
+
+/// Leaves a token in the cluster.
+pub async fn put_token(member: &Client, membership: &Membership, token: &str) -> Result<(), Error> {
+    let api: Api<Secret> = Api::namespaced(member.clone(), &membership.namespace);
+    let secret = membership.credential(token);
+    api.patch(HUB_SECRET, &PatchParams::apply(INSTALLER).force(), &Patch::Apply(&secret)).await.map(|_| ())
+}
+
+/// Lets agents and proxies that run already begin anew, if they were started for something else. Returns which did.
+pub async fn restart(member: &Client, membership: &Membership) -> Result<Vec<&'static str>, Error> {
+    let mut restarted = Vec::new();
+    let mark = mark(membership);
+    let place = &membership.namespace;
+    if restart_one::<Deployment>(&Api::namespaced(member.clone(), place), Part::Member, &mark).await? {
+        restarted.push("agents");
+    }
+    if restart_one::<DaemonSet>(&Api::namespaced(member.clone(), place), Part::Proxy, &mark).await? {
+        restarted.push("proxies");
+    }
+    Ok(restarted)
+}
+
+/// Not for anybody to understand; it only has to differ where the membership does.
+fn mark(membership: &Membership) -> String {
+    let mut hasher = DefaultHasher::new();
+    for manifest in membership.manifests() {
+        manifest.value().to_string().hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+async fn restart_one<K>(api: &Api<K>, part: Part, mark: &str) -> Result<bool, Error>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + serde::Serialize,
+{
+    let name = part.object_name();
+    let Some(found) = api.get_opt(&name).await? else { return Ok(false) };
+    let held = serde_json::to_value(&found).unwrap_or_default();
+    let stopped = held["spec"]["replicas"] == 0;
+    let annotations = &held["spec"]["template"]["metadata"]["annotations"];
+    if annotations[MEMBERSHIP_ANNOTATION] == mark && !stopped {
+        return Ok(false);
+    }
+    let mut spec = json!({"template": {"metadata": {"annotations": {MEMBERSHIP_ANNOTATION: mark}}}});
+    if stopped {
+        // A cluster that left has none.
+        spec["replicas"] = json!(Settings::default().replicas);
+    }
+    let patch = Patch::Merge(json!({"spec": spec}));
+    let params = PatchParams { field_manager: Some(INSTALLER.to_owned()), ..PatchParams::default() };
+    api.patch(&found.name_any(), &params, &patch).await?;
+    Ok(true)
+}

@@ -1,0 +1,105 @@
+//! Leaving: what [`crate::place()`] and [`Membership`](crate::Membership) made is taken back.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, Client, Error, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+use tombolo_api::about::{CLUSTER_ID_PROPERTY, CLUSTER_SET_PROPERTY, ClusterProperty};
+use tombolo_api::karmada::cluster::Cluster;
+use tombolo_api::tombolo::MANAGED_BY_LABEL;
+use tombolo_model::{ClusterId, names};
+use tombolo_runtime::{is_absent, unless_gone};
+
+use crate::membership::{CONFIG_MAP, HUB_SECRET};
+use crate::part::{INSTALLER, Part};
+use crate::place;
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Takes the place of a member away. Everything that it said at the hub goes with its namespace; others notice.
+pub async fn take_place(hub: &Client, member: &ClusterId, patience: Duration) -> Result<bool, Error> {
+    let namespace = names::hub_namespace(member);
+    // The account first: an agent that still runs could not say anything any more.
+    let binding = place::binding(&namespace);
+    remove(&Api::<ClusterRoleBinding>::all(hub.clone()), &binding).await?;
+    if names::execution_namespace(member).is_some() {
+        remove(&Api::<Cluster>::all(hub.clone()), member.as_str()).await?;
+    }
+    let namespaces: Api<Namespace> = Api::all(hub.clone());
+    remove(&namespaces, &namespace).await?;
+    let deadline = Instant::now() + patience;
+    while namespaces.get_opt(&namespace).await?.is_some() {
+        if Instant::now() > deadline {
+            return Ok(false);
+        }
+        sleep(LOOK_EVERY).await;
+    }
+    Ok(true)
+}
+
+/// Ends the agents that `tombolo install` started; those that run elsewhere are for somebody else to end. Returns whether
+/// none works any more: the lease that they compete for is given back, or nobody renews it.
+pub async fn stop_agents(member: &Client, namespace: &str) -> Result<bool, Error> {
+    let api: Api<Deployment> = Api::namespaced(member.clone(), namespace);
+    let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    let params = PatchParams { field_manager: Some(INSTALLER.to_owned()), ..PatchParams::default() };
+    unless_gone(api.patch(&Part::Member.object_name(), &params, &none).await)?;
+    let leases: Api<Lease> = Api::namespaced(member.clone(), namespace);
+    let mut seen: Option<(Option<LeaseSpec>, Instant)> = None;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let lease = leases.get_opt(&Part::Member.object_name()).await?.and_then(|lease| lease.spec);
+        let holder = lease.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+        let duration = lease.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
+        if holder.is_empty() {
+            return Ok(true);
+        }
+        let duration = Duration::from_secs(u64::try_from(duration).unwrap_or_default());
+        match &seen {
+            Some((before, since)) if *before == lease && since.elapsed() > duration => return Ok(true),
+            Some((before, _)) if *before == lease => {}
+            _ => seen = Some((lease, Instant::now())),
+        }
+        if Instant::now() > deadline {
+            return Ok(false);
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The cluster is nobody's member any more: what [`crate::Membership`] left in it goes, as far as it is ours.
+pub async fn forget(member: &Client, namespace: &str) -> Result<(), Error> {
+    remove(&Api::<Secret>::namespaced(member.clone(), namespace), HUB_SECRET).await?;
+    remove(&Api::<ConfigMap>::namespaced(member.clone(), namespace), CONFIG_MAP).await?;
+    let properties: Api<ClusterProperty> = Api::all(member.clone());
+    for name in [CLUSTER_ID_PROPERTY, CLUSTER_SET_PROPERTY] {
+        let found = match properties.get(name).await {
+            Err(error) if is_absent(&error) => continue,
+            found => found?,
+        };
+        let is_ours =
+            |one: &ClusterProperty| one.labels().get(MANAGED_BY_LABEL).is_some_and(|by| by == INSTALLER);
+        if is_ours(&found) {
+            remove(&properties, name).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes an object; what is not there is gone already, whatever its kind.
+async fn remove<K>(api: &Api<K>, name: &str) -> Result<(), Error>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    match api.delete(name, &DeleteParams::default()).await {
+        Err(error) if is_absent(&error) => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}

@@ -1,0 +1,95 @@
+//! The Helm chart gives the objects that an installation applies, rendered by Helm's own engine.
+
+#![allow(clippy::unwrap_used, reason = "tests panic")]
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tombolo_install::{ApiServer, Manifest, Part, Settings, manifests};
+
+const REMEDY: &str = "`cargo xtask test` builds it from xtask/helm, which needs Go";
+
+fn render(namespace: &str, values: &Value) -> Vec<Value> {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy/helm/tombolo");
+    let started = Command::new("chart-renderer")
+        .args([chart.as_os_str(), namespace.as_ref()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut child = started.unwrap_or_else(|error| panic!("chart-renderer: {error}; {REMEDY}"));
+    child.stdin.take().unwrap().write_all(values.to_string().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "the chart cannot be rendered");
+    let files: BTreeMap<String, String> = serde_json::from_slice(&output.stdout).unwrap();
+    let documents = files.values().flat_map(|text| text.split("\n---\n"));
+    let documents = documents.map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
+    documents.filter(|document| !document.is_null()).collect()
+}
+
+fn by_name(objects: impl IntoIterator<Item = Value>) -> BTreeMap<String, Value> {
+    let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
+    objects.into_iter().map(|object| (name(&object), object)).collect()
+}
+
+/// What the chart leaves to Helm: the namespace, and the kinds in its own folder.
+fn applied(settings: &Settings, parts: &[Part]) -> BTreeMap<String, Value> {
+    let all = manifests(settings, parts);
+    let kept = |one: &&Manifest| !["CustomResourceDefinition", "Namespace"].contains(&one.kind());
+    by_name(all.iter().filter(kept).map(|one| one.value().clone()))
+}
+
+#[test]
+fn without_values_the_chart_is_empty() {
+    assert_eq!(render("tombolo-system", &json!({})), Vec::<Value>::new());
+}
+
+#[test]
+fn each_part_is_what_an_installation_of_it_applies() {
+    let names = [
+        ("hub", Part::Hub),
+        ("member", Part::Member),
+        ("dns", Part::Dns),
+        ("proxy", Part::Proxy),
+        ("balancer", Part::Balancer),
+    ];
+    for (name, part) in names {
+        let rendered = render("tombolo-system", &json!({name: {"enabled": true}}));
+        assert_eq!(by_name(rendered), applied(&Settings::default(), &[part]), "{name}");
+    }
+}
+
+#[test]
+fn every_choice_of_an_installation_can_be_made_by_a_value() {
+    let on = |more: Value| {
+        let mut value = json!({"enabled": true});
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        value
+    };
+    let values = json!({
+        "hub": on(json!({})),
+        "member": on(json!({})),
+        "proxy": on(json!({})),
+        "monitoring": on(json!({})),
+        "dns": on(json!({"clusterIP": "10.96.0.53"})),
+        "balancer": on(json!({"loadBalancerClass": "tombolo.dev/l2"})),
+        "image": {"repository": "registry.example/tombolo", "tag": "v9", "pullPolicy": "Always"},
+        "replicas": 3,
+        "listen": "[::]",
+        "apiServer": {"host": "192.0.2.7", "port": "6443"},
+    });
+    let settings = Settings {
+        namespace: "elsewhere".into(),
+        image: "registry.example/tombolo:v9".into(),
+        pull_policy: "Always".into(),
+        replicas: 3,
+        listen: std::net::Ipv6Addr::UNSPECIFIED.into(),
+        monitoring: true,
+        dns_address: Some("10.96.0.53".into()),
+        api_server: Some(ApiServer { host: "192.0.2.7".into(), port: "6443".into() }),
+        load_balancer_class: Some("tombolo.dev/l2".into()),
+    };
+    assert_eq!(by_name(render("elsewhere", &values)), applied(&settings, &Part::ALL));
+}
