@@ -7,6 +7,7 @@
 mod bench;
 mod crds;
 mod fuzz;
+mod kube;
 mod simulate;
 mod test;
 
@@ -33,6 +34,8 @@ enum Command {
     /// Throw broken input at a part for a while
     #[command(subcommand)]
     Fuzz(fuzz::Command),
+    /// Build the servers of a real cluster and say where they are
+    Kube(kube::Args),
     /// Run the simulated supercluster with many seeds
     Simulate(simulate::Args),
     /// Install what the tests need and run all of them
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(command),
         Command::Crds(args) => crds::run(&args),
         Command::Fuzz(command) => fuzz::run(&command),
+        Command::Kube(args) => kube::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Test(args) => test::run(&args),
     };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{debian, find};
+use super::{cache, debian, find};
 use crate::root;
 
 type Failure = Box<dyn std::error::Error>;
@@ -40,13 +40,6 @@ fn is_usable(program: &Path) -> bool {
     minor
         .and_then(|minor| minor.trim_end_matches('+').parse::<u64>().ok())
         .is_some_and(|minor| minor >= OLDEST)
-}
-
-/// Where things are kept between runs, outside the checkout.
-fn cache() -> Result<PathBuf, Failure> {
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    Ok(base.or_else(home).ok_or("neither XDG_CACHE_HOME nor HOME is set")?.join("tombolo"))
 }
 
 fn build(folder: &Path) -> bool {

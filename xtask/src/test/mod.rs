@@ -34,8 +34,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if status.success() { Ok(()) } else { Err("some tests failed".into()) }
 }
 
+/// Where things are kept between runs, outside the checkout.
+pub(crate) fn cache() -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    Ok(base.or_else(home).ok_or("neither XDG_CACHE_HOME nor HOME is set")?.join("tombolo"))
+}
+
 /// The search path, with the folders in `first` before all others.
-fn path_with(first: Option<PathBuf>) -> Result<OsString, std::env::JoinPathsError> {
+fn path_with(first: impl IntoIterator<Item = PathBuf>) -> Result<OsString, std::env::JoinPathsError> {
     let usual = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths(first.into_iter().chain(std::env::split_paths(&usual)))
 }
