@@ -15,25 +15,23 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tombolo_agent::{Agent, Config, Metrics};
 use tombolo_api::tombolo::{Membership, ServiceOffer};
-use tombolo_api::{crd, kep, mcs};
-use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
+use tombolo_api::{kep, mcs};
+use tombolo_apiserver::{Clock, Entropy, Options, User};
 use tombolo_runtime::Candidate;
+use tombolo_testkit::Cluster;
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 const HUB_RULES: &str = include_str!("../../../deploy/hub/member-rbac.yaml");
 const MEMBER_RULES: &str = include_str!("../../../deploy/member/agent-rbac.yaml");
 
 async fn cluster(name: &str, seed: u64) -> Cluster {
-    let cluster = Cluster::new(Options {
+    Cluster::with_definitions(Options {
         rbac: true,
         clock: Clock::starting_at(EPOCH.parse().unwrap()),
         entropy: Entropy::seeded(seed),
         ..Options::named(name)
-    });
-    for definition in crd::crds() {
-        let _ = Api::all(cluster.client()).create(&PostParams::default(), &definition).await.unwrap();
-    }
-    cluster
+    })
+    .await
 }
 
 /// Applies a manifest as an administrator would.
@@ -76,7 +74,7 @@ async fn join(hub: &Cluster, name: &str, seed: u64) -> Cluster {
 /// Starts an agent with nothing but the shipped rules, led as in production.
 async fn start(hub: &Cluster, name: &str, member: &Cluster) -> Metrics {
     let metrics = Metrics::default();
-    let clock = Clock::starting_at(EPOCH.parse().unwrap());
+    let clock = member.clock(EPOCH);
     let config = Config { clock, ..Config::new(name.parse().unwrap(), format!("identity-{name}")) };
     let agent = Agent::new(config, member_account(member), hub_account(hub, name)).with_metrics(&metrics);
     agent.rehearse().await.unwrap();
