@@ -39,6 +39,13 @@ impl Subject {
     }
 }
 
+impl Default for Args {
+    /// What every change has to pass.
+    fn default() -> Self {
+        Self { seeds: 1_000, clusters: 5, from: 0, of: Subject::Exports }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let [package, target, test] = args.of.test();

@@ -13,12 +13,12 @@ use crate::edition::{Kep, Kind, Mcs};
 use crate::shared::{EditionViews, Shared};
 use crate::write::delete;
 
-/// The controller of automatic exports. It has one item: all of them.
+/// The controller of automatic exports, a Service at a time.
 pub(crate) struct AutoExports {
     shared: Arc<Shared>,
     kep: Arc<EditionViews<Kep>>,
     mcs: Arc<EditionViews<Mcs>>,
-    queue: Arc<Queue<()>>,
+    queue: Arc<Queue<Key>>,
 }
 
 impl AutoExports {
@@ -27,29 +27,31 @@ impl AutoExports {
         kep: &Arc<EditionViews<Kep>>,
         mcs: &Arc<EditionViews<Mcs>>,
     ) -> Self {
-        let queue = Arc::new(Queue::new());
-        let add = queue.clone();
-        shared.namespaces.listen(move |_| add.add(()));
-        let add = queue.clone();
-        shared.services.listen(move |_| add.add(()));
-        let add = queue.clone();
-        kep.exports.listen(move |_| add.add(()));
-        let add = queue.clone();
-        mcs.exports.listen(move |_| add.add(()));
-        Self { shared: shared.clone(), kep: kep.clone(), mcs: mcs.clone(), queue }
+        let auto = Self { shared: shared.clone(), kep: kep.clone(), mcs: mcs.clone(), queue: Arc::default() };
+        auto.listen();
+        auto
     }
 
-    fn plan(&self) -> Plan {
-        let (namespaces, services) = (self.shared.namespaces.all(), self.shared.services.all());
-        let (kep, mcs) = (self.kep.exports.all(), self.mcs.exports.all());
+    fn listen(&self) {
+        let add = self.queue.clone();
+        self.shared.services.listen(move |service| add.add(Key::of(service)));
+        let add = self.queue.clone();
+        self.kep.exports.listen(move |export| add.add(Key::of(export)));
+        let add = self.queue.clone();
+        self.mcs.exports.listen(move |export| add.add(Key::of(export)));
+        let (add, services) = (self.queue.clone(), self.shared.services.clone());
+        self.shared.namespaces.listen(move |namespace| {
+            services.within(&namespace.name_any()).iter().for_each(|service| add.add(Key::of(&**service)));
+        });
+    }
+
+    fn plan(&self, item: &Key) -> Plan {
+        let namespace = self.shared.namespaces.get(&Key::new("", item.namespace.clone()));
+        let service = self.shared.services.get(item);
+        let (kep, mcs) = (self.kep.exports.get(item), self.mcs.exports.get(item));
         let exports = kep.iter().map(|export| (Dialect::Kep, &export.metadata));
         let exports = exports.chain(mcs.iter().map(|export| (Dialect::Mcs, &export.metadata)));
-        plan(
-            self.shared.config.usual_dialect,
-            namespaces.iter().map(|namespace| &**namespace),
-            services.iter().map(|service| &**service),
-            exports,
-        )
+        plan(self.shared.config.usual_dialect, namespace.as_deref(), service.as_deref(), exports)
     }
 
     fn api<K: Kind>(&self, service: &ServiceRef) -> Api<K> {
@@ -91,16 +93,16 @@ async fn make<K: Kind + Default>(api: &Api<K>, service: &ServiceRef) -> Result<(
 }
 
 impl Controller for AutoExports {
-    type Item = ();
+    type Item = Key;
 
     const NAME: &'static str = "auto-exports";
 
-    fn queue(&self) -> &Queue<()> {
+    fn queue(&self) -> &Queue<Key> {
         &self.queue
     }
 
-    async fn reconcile(&self, (): &()) -> Result<Next, Error> {
-        let plan = self.plan();
+    async fn reconcile(&self, item: &Key) -> Result<Next, Error> {
+        let plan = self.plan(item);
         for complaint in &plan.complaints {
             tracing::warn!(%complaint, "an automatic export was asked for in words nobody understands");
         }

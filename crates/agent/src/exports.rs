@@ -4,6 +4,7 @@ mod awaited;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
@@ -28,6 +29,10 @@ use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
 use crate::write::{Extent, MANAGER as WRITER, delete, in_the_way, is_ours, put};
+
+/// Reports of members come the more often the more members there are, and each may concern every export that waits: each of
+/// those is looked at once for all reports that come within so long for every member.
+const PACE_OF_MEMBER: Duration = Duration::from_millis(10);
 
 /// The controller of one edition's exports.
 pub(crate) struct Exports<E: Edition> {
@@ -81,7 +86,11 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
     });
     // What another agent of this cluster, or a write whose answer was lost, left at the hub is to be corrected.
     let (add, offers, own) = (queue.clone(), shared.clone(), names::hub_namespace(&shared.config.cluster));
-    shared.hub_slices.listen(move |slice| {
+    shared.hub_slices.listen_to_changes(move |change| {
+        let (Change::Put { new: slice, .. } | Change::Gone(slice)) = change;
+        if offers.ledgers.hub_slices.is_echo(change) {
+            return;
+        }
         let offer = slice.labels().get(OFFER_LABEL).filter(|_| slice.namespace().as_deref() == Some(&own));
         let offer = offer.and_then(|offer| offers.offers.get(&Key::new(own.clone(), offer.clone())));
         if let Some(offer) = offer.filter(|offer| offer.spec.dialect == E::POLICY.dialect) {
@@ -100,6 +109,7 @@ fn listen_to_members<E: Edition>(
     let (add, exports) = (queue.clone(), views.exports.clone());
     let add_all = Arc::new(move || exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
     let (add, all, awaited) = (queue.clone(), add_all.clone(), awaited.clone());
+    let roster = shared.roster.clone();
     shared.memberships.listen_to_changes(move |change| {
         let (old, new) = match change {
             Change::Put { old, new } => (*old, Some(*new)),
@@ -108,7 +118,9 @@ fn listen_to_members<E: Edition>(
         match concerned(old, new) {
             Concerned::Everyone => all(),
             Concerned::Waiting(failed) => {
-                awaited.waiting().into_iter().for_each(|key| add.add(key));
+                let pace =
+                    PACE_OF_MEMBER.saturating_mul(roster.members().len().try_into().unwrap_or(u32::MAX));
+                awaited.waiting().into_iter().for_each(|key| add.add_after(key, pace));
                 let ours = failed.into_iter().filter(|(dialect, _)| *dialect == E::POLICY.dialect);
                 ours.for_each(|(_, service)| add.add(Key::new(service.namespace, service.name)));
             }
@@ -179,7 +191,8 @@ impl<E: Edition> Exports<E> {
         let mut desired = ServiceOffer::new(&names::offer(E::POLICY.dialect, service), spec);
         desired.metadata.labels = Some([(MANAGED_BY_LABEL.to_owned(), MANAGER.to_owned())].into());
         let current = self.own_offer(service);
-        let written = put(&api, current.as_deref(), &desired, Extent::Whole).await?;
+        let written =
+            put(&self.shared.ledgers.offers, &api, current.as_deref(), &desired, Extent::Whole).await?;
         Ok(written.or_else(|| current.as_deref().cloned()).unwrap_or(desired))
     }
 
@@ -212,7 +225,8 @@ impl<E: Edition> Exports<E> {
             add_drops(&mut dropped, selected.dropped);
             let Some(slice) = selected.slice else { continue };
             let current = held.get(&slice.name_any());
-            let written = put(&api, current.map(|slice| &**slice), &slice, Extent::Whole).await?;
+            let ledger = &self.shared.ledgers.hub_slices;
+            let written = put(ledger, &api, current.map(|slice| &**slice), &slice, Extent::Whole).await?;
             let version =
                 written.as_ref().or(current.map(|slice| &**slice)).and_then(ResourceExt::resource_version);
             versions.include_slice(version.as_deref());

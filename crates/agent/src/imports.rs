@@ -22,7 +22,7 @@ use tombolo_runtime::{Change, Controller, Key, Next, Queue};
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
-use crate::write::{Extent, apply_params, delete, find, is_ours, name_taken, put};
+use crate::write::{Extent, Ledger, apply_params, delete, find, is_ours, name_taken, put};
 
 /// The controller of one edition's imports.
 pub(crate) struct Imports<E: Edition> {
@@ -42,20 +42,9 @@ impl<E: Edition> Imports<E> {
 /// Every change that may change an import puts it into the queue.
 fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue: &Arc<Queue<Key>>) {
     listen_to_hub::<E>(shared, queue);
-    let add = queue.clone();
-    views.imports.listen(move |import| add.add(Key::of(import)));
-    let add = queue.clone();
-    shared.slices.listen(move |slice| {
-        if let Some(name) = slice.labels().get(E::POLICY.import_label) {
-            add.add(Key::new(slice.namespace().unwrap_or_default(), name.clone()));
-        }
-    });
-    let add = queue.clone();
-    shared.services.listen(move |service| {
-        if let Some(name) = service.labels().get(E::POLICY.import_label) {
-            add.add(Key::new(service.namespace().unwrap_or_default(), name.clone()));
-        }
-    });
+    views.imports.listen_to_changes(unless_echo(&views.ledger, queue, |import| Some(Key::of(import))));
+    shared.slices.listen_to_changes(unless_echo(&shared.ledgers.slices, queue, import_of::<E, _>));
+    shared.services.listen_to_changes(unless_echo(&shared.ledgers.services, queue, import_of::<E, _>));
     let (add, offers) = (queue.clone(), shared.clone());
     shared.namespaces.listen(move |namespace| {
         let name = namespace.name_any();
@@ -67,6 +56,30 @@ fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue:
     shared.on_death_or_return(move |cluster| {
         services_of::<E>(&offers, cluster).into_iter().for_each(|key| add.add(key));
     });
+}
+
+/// Adds the imports that a change of an object concerns. What this agent wrote is as it wants it.
+fn unless_echo<K: ResourceExt>(
+    ledger: &Arc<Ledger>,
+    queue: &Arc<Queue<Key>>,
+    import: impl Fn(&K) -> Option<Key> + Send + Sync + 'static,
+) -> impl Fn(&Change<'_, K>) + Send + Sync + 'static {
+    let (ledger, add) = (ledger.clone(), queue.clone());
+    move |change| {
+        let (old, new) = match change {
+            Change::Put { old, new } => (*old, *new),
+            Change::Gone(last) => (None, *last),
+        };
+        if !ledger.is_echo(change) {
+            old.into_iter().chain([new]).filter_map(&import).for_each(|key| add.add(key));
+        }
+    }
+}
+
+/// The import that a slice or Service belongs to.
+fn import_of<E: Edition, K: ResourceExt>(object: &K) -> Option<Key> {
+    let name = object.labels().get(E::POLICY.import_label)?;
+    Some(Key::new(object.namespace().unwrap_or_default(), name.clone()))
 }
 
 /// What the hub shows has to be applied, and how far that has come is told.
@@ -202,7 +215,8 @@ impl<E: Edition> Imports<E> {
         if let Some(stale) = current.take_if(|held| must_be_replaced(held, &desired)) {
             delete(&api, &*stale).await?;
         }
-        let written = put(&api, current.as_deref(), &desired, Extent::Part).await?;
+        let written =
+            put(&self.shared.ledgers.services, &api, current.as_deref(), &desired, Extent::Part).await?;
         let held = written.as_ref().or(current.as_deref());
         let spec = held.and_then(|service| service.spec.as_ref());
         let ips = spec.and_then(|spec| spec.cluster_ips.as_ref()).into_iter().flatten();
@@ -223,7 +237,7 @@ impl<E: Edition> Imports<E> {
     ) -> Result<E::Import, Error> {
         let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
         let desired = E::import(import, vips);
-        let written = put(&api, current.as_deref(), &desired, Extent::Whole).await?;
+        let written = put(&self.views.ledger, &api, current.as_deref(), &desired, Extent::Whole).await?;
         Ok(match (written, current) {
             (Some(written), _) => written,
             (None, Some(current)) => (*current).clone(),
@@ -249,7 +263,9 @@ impl<E: Edition> Imports<E> {
             "status": status,
         });
         let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
-        api.patch_status(&item.name, &apply_params(), &Patch::Apply(&body)).await.map(|_| ())
+        let told = api.patch_status(&item.name, &apply_params(), &Patch::Apply(&body)).await?;
+        self.views.ledger.note_status(held, &told);
+        Ok(())
     }
 
     async fn put_slices(&self, import: &Import, object: &E::Import) -> Result<(), Error> {

@@ -18,7 +18,7 @@ use tombolo_api::tombolo::{Dialect, HEARTBEAT, Membership, OFFER_LABEL, ServiceO
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{self, Contact, Patience};
 use tombolo_model::{ClusterId, Policy, names};
-use tombolo_runtime::{Cache, Key, Signal, follow};
+use tombolo_runtime::{Cache, Key, Ledger, Signal, follow};
 
 use crate::config::Config;
 use crate::edition::Edition;
@@ -39,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) hub_slices: Arc<Cache<EndpointSlice>>,
     pub(crate) memberships: Arc<Cache<Membership>>,
     pub(crate) heartbeats: Arc<Cache<Lease>>,
+    pub(crate) ledgers: Ledgers,
     pub(crate) roster: Arc<Roster>,
     /// One lease per source, in the member.
     pub(crate) source_leases: Arc<Cache<Lease>>,
@@ -54,11 +55,32 @@ pub(crate) struct Shared {
     pub(crate) turned_back: Notify,
 }
 
+/// What this agent wrote: derived Services and imported slices in the member, offers and their slices at the hub.
+pub(crate) struct Ledgers {
+    pub(crate) services: Arc<Ledger>,
+    pub(crate) slices: Arc<Ledger>,
+    pub(crate) offers: Arc<Ledger>,
+    pub(crate) hub_slices: Arc<Ledger>,
+}
+
 impl Shared {
     pub(crate) fn new(config: Config, member: Client, hub: Client, metrics: Metrics) -> Self {
         let memberships: Arc<Cache<Membership>> = Cache::new();
         let offers = Cache::grouped(|offer: &ServiceOffer| vec![by_name(&offer.name_any())]);
+        let hub_slices = Cache::grouped(|slice| by_own_label(slice, OFFER_LABEL).into_iter().collect());
+        let services = Cache::new();
+        let slices = Cache::grouped(|slice| {
+            let labels = [SERVICE_NAME_LABEL, Policy::KEP.import_label, Policy::MCS.import_label].into_iter();
+            labels.filter_map(|label| by_own_label(slice, label)).collect()
+        });
+        let ledgers = Ledgers {
+            services: Ledger::of(&services),
+            slices: Ledger::of(&slices),
+            offers: Ledger::of(&offers),
+            hub_slices: Ledger::of(&hub_slices),
+        };
         Self {
+            ledgers,
             events: Events::new(member.clone(), config.clock.clone(), &config.identity),
             roster: Roster::new(&memberships, &offers, config.limits.offers),
             hub_ear: Ear::new(config.heartbeat, config.dead_after),
@@ -66,15 +88,11 @@ impl Shared {
             config,
             member,
             hub,
-            services: Cache::new(),
-            slices: Cache::grouped(|slice| {
-                let labels =
-                    [SERVICE_NAME_LABEL, Policy::KEP.import_label, Policy::MCS.import_label].into_iter();
-                labels.filter_map(|label| by_own_label(slice, label)).collect()
-            }),
+            services,
+            slices,
             namespaces: Cache::new(),
             offers,
-            hub_slices: Cache::grouped(|slice| by_own_label(slice, OFFER_LABEL).into_iter().collect()),
+            hub_slices,
             memberships,
             heartbeats: Cache::new(),
             source_leases: Cache::new(),
@@ -258,11 +276,14 @@ impl Shared {
 pub(crate) struct EditionViews<E: Edition> {
     pub(crate) exports: Arc<Cache<E::Export>>,
     pub(crate) imports: Arc<Cache<E::Import>>,
+    /// The imports that this agent wrote.
+    pub(crate) ledger: Arc<Ledger>,
 }
 
 impl<E: Edition> EditionViews<E> {
     pub(crate) fn new() -> Self {
-        Self { exports: Cache::new(), imports: Cache::new() }
+        let imports = Cache::new();
+        Self { exports: Cache::new(), ledger: Ledger::of(&imports), imports }
     }
 
     pub(crate) fn follow(&self, shared: &Shared, tasks: &mut JoinSet<()>) {

@@ -41,7 +41,9 @@ impl Shared {
                 in_the_way = Some(name_taken(taken));
                 continue;
             }
-            if let Some(written) = put(&api, current.as_deref(), slice, Extent::Whole).await? {
+            if let Some(written) =
+                put(&self.ledgers.slices, &api, current.as_deref(), slice, Extent::Whole).await?
+            {
                 self.metrics.note_slice(current.as_deref(), &written, self.config.clock.now());
             }
         }

@@ -7,7 +7,7 @@ use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER as OURS};
 
 use crate::edition::Kind;
 
-pub(crate) use tombolo_runtime::{Extent, delete, find};
+pub(crate) use tombolo_runtime::{Extent, Ledger, delete, find};
 
 /// Who the API server sees writing.
 pub(crate) const MANAGER: &str = "tombolo-agent";
@@ -33,12 +33,13 @@ pub(crate) fn in_the_way<K: Kind>(object: &K) -> String {
     format!("a {kind} {name} of someone else is in the way; remove it or let it be managed")
 }
 
-/// Makes the API server hold `desired`, unless `current` shows that it does. Returns what was written.
+/// Makes the API server hold `desired`, unless `current` is known or seen to. Returns what was written.
 pub(crate) async fn put<K: Kind>(
+    ledger: &Ledger,
     api: &Api<K>,
     current: Option<&K>,
     desired: &K,
     extent: Extent,
 ) -> Result<Option<K>, Error> {
-    tombolo_runtime::put(MANAGER, api, current, desired, extent).await
+    ledger.put(MANAGER, api, current, desired, extent).await
 }

@@ -74,7 +74,7 @@ pub trait Nodes: std::fmt::Debug + Send + Sync {
     /// Runs a command in a container.
     fn exec(&self, place: ContainerPlace, options: ExecOptions) -> BoxFuture<'_, Result<Session, String>>;
 
-    /// What a container says from now on, until it ends. It hears nothing.
+    /// What a container says from now on, until it ends, and what is said to it, if it listens.
     fn attach(&self, place: ContainerPlace) -> BoxFuture<'_, Result<Session, String>>;
 
     /// A connection to a port that something in the pod listens on.

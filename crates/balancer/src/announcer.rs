@@ -12,9 +12,9 @@ use kube::ResourceExt;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::sleep;
 use tombolo_model::balancer::{Runner, announced, elect, local_nodes, may_announce};
-use tombolo_runtime::Key;
+use tombolo_runtime::{Change, Key};
 
-use crate::roster::{Roster, inherited};
+use crate::roster::{Roster, claims_of, inherited};
 use crate::shared::Shared;
 
 /// Changes are gathered for so long before everything is looked at again.
@@ -48,6 +48,15 @@ impl Announcer {
         shared.slices.listen(move |_| tell.notify_one());
         let tell = changed.clone();
         shared.nodes.listen(move |_| tell.notify_one());
+        let tell = changed.clone();
+        shared.leases.listen_to_changes(move |change| {
+            // Who says to answer for something else matters at once; that somebody is alive does not.
+            if let Change::Put { old, new } = change
+                && old.is_none_or(|old| claims_of(old) != claims_of(new))
+            {
+                tell.notify_one();
+            }
+        });
         Self { shared: shared.clone(), changed, roster, mine, rivals, yielded: BTreeSet::new() }
     }
 
@@ -77,7 +86,9 @@ impl Announcer {
     }
 
     fn decide(&mut self) {
-        let roster = self.roster.borrow().clone();
+        let mut roster = self.roster.borrow().clone();
+        // Claims as they are now: by older ones two nodes might answer for an address until the next look.
+        roster.refresh(&self.shared.leases.all());
         if roster.in_contact {
             self.yielded.clear();
         }

@@ -36,10 +36,24 @@ use self::speaker::Speaker;
 
 /// The Lease that providers of one class compete for.
 const LEADER_LEASE: &str = "tombolo-balancer";
+/// A provider that was killed is followed by another after three to four seconds, since all that is pending waits for it in
+/// silence. One that cannot renew for two seconds stops: giving up too early costs nothing, all it knows is in the Services.
+const TERM: Term = Term {
+    lasts: Duration::from_secs(3),
+    renewed_within: Duration::from_secs(2),
+    every: Duration::from_secs(1),
+};
 /// How long saying good-bye may take.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// More rivals than this at a time are not told one by one.
 const MOST_RIVALS: usize = 64;
+
+/// How leadership is kept.
+struct Term {
+    lasts: Duration,
+    renewed_within: Duration,
+    every: Duration,
+}
 
 /// The balancer of a node, ready to run.
 pub struct Balancer {
@@ -151,6 +165,8 @@ async fn provide(
         if config.elect_leader {
             let mut candidate = Candidate::new(&config.namespace, lease(config), &config.instance);
             candidate.clock = config.clock.clone();
+            (candidate.duration, candidate.deadline, candidate.period) =
+                (TERM.lasts, TERM.renewed_within, TERM.every);
             candidate.lead(shared.client.clone(), working).await;
         } else {
             working.await;

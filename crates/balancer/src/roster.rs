@@ -37,6 +37,17 @@ pub(crate) struct Roster {
     pub(crate) in_contact: bool,
 }
 
+impl Roster {
+    /// Takes over what the live nodes say by now.
+    pub(crate) fn refresh(&mut self, leases: &[Arc<Lease>]) {
+        for (node, claims) in leases.iter().filter_map(|lease| Some((node_of(lease)?, claims_of(lease)))) {
+            if let Some(known) = self.live.get_mut(&node) {
+                *known = claims;
+            }
+        }
+    }
+}
+
 /// Tells that this node is alive and what it answers for, until `stop` resolves; then says good-bye.
 pub(crate) async fn beat(
     shared: Arc<Shared>,
@@ -177,7 +188,7 @@ fn node_of(lease: &Lease) -> Option<String> {
 }
 
 /// What the node that a Lease belongs to says it answers for.
-fn claims_of(lease: &Lease) -> BTreeSet<IpAddr> {
+pub(crate) fn claims_of(lease: &Lease) -> BTreeSet<IpAddr> {
     let claimed = lease.annotations().get(ANNOUNCED_ANNOTATION).map(String::as_str).unwrap_or_default();
     claimed.split(',').filter_map(|address| address.parse().ok()).collect()
 }

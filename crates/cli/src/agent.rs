@@ -18,6 +18,7 @@ use tombolo_api::service::IpFamily;
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Candidate, Readiness};
 
+use crate::connect::Way;
 use crate::failure::Failure;
 use crate::process::{self, Leading, Process};
 use crate::{admin, span};
@@ -27,12 +28,8 @@ const LEADER_LEASE: &str = "tombolo-agent";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The kubeconfig of the member; without it the default one, or the pod's own account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the member in its kubeconfig.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     /// The kubeconfig of the hub; without it that of the member, with --hub-context.
     #[arg(long, value_name = "FILE", required_unless_present = "hub_context")]
     hub_kubeconfig: Option<PathBuf>,

@@ -4,31 +4,24 @@
 //! addresses. A node that cannot open packet sockets is told at the start.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use kube::api::ListParams;
-use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use tombolo_api::loadbalancer::Profile;
 use tombolo_api::tombolo::AddressPool;
 use tombolo_balancer::{Balancer, Config, Metrics, try_sockets};
 use tombolo_runtime::Readiness;
 
-use crate::connect::connect;
+use crate::connect::{Way, check_kind};
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
 use crate::{admin, host, process, span};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The kubeconfig of the cluster; without it the default one, or the pod's own account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context in the kubeconfig.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     /// The name of the Node; without it the name of the host.
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
@@ -70,9 +63,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             .because(cause)
             .hint("the balancer needs CAP_NET_RAW; in a container: the host's network and that capability")
     })?;
-    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    let client = connect("cluster", "--kubeconfig and --context", file, context).await?;
-    check_kinds(&client).await?;
+    let client = arguments.way.connect("cluster").await?;
+    let hint = "install deploy/crds and grant deploy/member/balancer-rbac.yaml";
+    check_kind::<AddressPool>(&client, "the balancer", hint).await?;
     let (mut registry, readiness, metrics) = (Registry::default(), Readiness::default(), Metrics::default());
     metrics.register(&mut registry);
     let balancer = Balancer::new(config, client).with_metrics(&metrics).with_readiness(&readiness);
@@ -127,21 +120,4 @@ fn announce(config: &Config, profile: Profile) {
         announce_every = ?config.announce_every,
         "balancer"
     );
-}
-
-/// Says at the start what would never work. A server that is merely out of reach may come back.
-async fn check_kinds(client: &Client) -> Result<(), Failure> {
-    let api: Api<AddressPool> = Api::all(client.clone());
-    match api.list(&ListParams::default().limit(1)).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 404) => {
-            Err(Failure::new("the balancer cannot read AddressPools")
-                .because(kube::Error::Api(status))
-                .hint("install deploy/crds and grant deploy/member/balancer-rbac.yaml"))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the API server is out of reach; trying again");
-            Ok(())
-        }
-        Ok(_) => Ok(()),
-    }
 }

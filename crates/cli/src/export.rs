@@ -1,6 +1,5 @@
 //! `tombolo export` and `unexport`: a ServiceExport, without writing one.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -13,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tombolo_api::{kep, mcs};
 use tombolo_runtime::{Key, is_conflict, is_not_found};
 
-use crate::connect::connect;
+use crate::connect::Way;
 use crate::failure::Failure;
 use crate::say::say;
 use crate::service_name::parse;
@@ -27,12 +26,8 @@ pub(crate) struct Arguments {
     /// The Service.
     #[arg(value_name = "NAMESPACE/NAME", value_parser = parse)]
     service: Key,
-    /// The kubeconfig of the member; without it the default one.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the member; without it the current one.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     /// The edition of the API.
     #[arg(long, value_enum, default_value_t = Edition::Mcs)]
     edition: Edition,
@@ -50,7 +45,7 @@ enum Edition {
 }
 
 pub(crate) async fn export(arguments: Arguments) -> Result<(), Failure> {
-    let client = client(&arguments).await?;
+    let client = arguments.way.connect("member").await?;
     let key = &arguments.service;
     let services: Api<Service> = Api::namespaced(client.clone(), &key.namespace);
     let found = services.get_opt(&key.name).await.map_err(|cause| cannot("look for", key, cause))?;
@@ -71,7 +66,7 @@ pub(crate) async fn export(arguments: Arguments) -> Result<(), Failure> {
 }
 
 pub(crate) async fn unexport(arguments: Arguments) -> Result<(), Failure> {
-    let client = client(&arguments).await?;
+    let client = arguments.way.connect("member").await?;
     let key = &arguments.service;
     let gone = match arguments.edition {
         Edition::Mcs => delete::<mcs::ServiceExport>(&client, key).await?,
@@ -88,11 +83,6 @@ pub(crate) async fn unexport(arguments: Arguments) -> Result<(), Failure> {
         }
         None => Ok(()),
     }
-}
-
-async fn client(arguments: &Arguments) -> Result<Client, Failure> {
-    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    connect("member", "--kubeconfig and --context", file, context).await
 }
 
 fn cannot(what: &str, key: &Key, cause: Error) -> Failure {

@@ -9,17 +9,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{ListParams, PostParams};
 use kube::config::Kubeconfig;
-use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_hub::{Config, Hub, Metrics, PushMember};
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Candidate, Readiness, is_conflict};
+use tombolo_runtime::{Candidate, Readiness};
 
-use crate::connect::connect;
+use crate::connect::{Way, check_kind, connect, make_namespace};
 use crate::failure::Failure;
 use crate::process::{self, Leading, Process};
 use crate::{admin, span};
@@ -29,12 +26,8 @@ const LEADER_LEASE: &str = "tombolo-hub";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The kubeconfig of the hub's API server; without it the default one, or the pod's own account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context in that kubeconfig.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     /// The kubeconfig of a member that has no agent; may be given several times. The member is called like the file's
     /// current context, or as is said before it.
     #[arg(long, value_name = "[NAME=]KUBECONFIG")]
@@ -81,12 +74,12 @@ impl FromStr for Pushed {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    let client = connect("API server of the hub", "--kubeconfig and --context", file, context).await?;
-    check_kinds(&client).await?;
+    let client = arguments.way.connect("API server of the hub").await?;
+    let hint = "install deploy/crds and grant deploy/hub/hub-rbac.yaml at the hub's API server";
+    check_kind::<MultiClusterService>(&client, "the hub", hint).await?;
     let config = config(&arguments).await?;
     announce(&arguments, &config);
-    make_namespace(&client, &arguments.namespace).await?;
+    make_namespace(&client, "at the hub", &arguments.namespace).await?;
     let metrics = Metrics::default();
     let (mut registry, readiness) = (Registry::default(), Readiness::default());
     metrics.register(&mut registry);
@@ -131,23 +124,6 @@ async fn reach(pushed: &Pushed, create_namespaces: bool) -> Result<PushMember, F
     Ok(PushMember { cluster, client, create_namespaces })
 }
 
-/// Says at the start what would never work. A server that is merely out of reach may come back.
-async fn check_kinds(client: &Client) -> Result<(), Failure> {
-    let api: Api<MultiClusterService> = Api::all(client.clone());
-    match api.list(&ListParams::default().limit(1)).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 404) => {
-            Err(Failure::new("the hub cannot read MultiClusterServices")
-                .because(kube::Error::Api(status))
-                .hint("install deploy/crds and grant deploy/hub/hub-rbac.yaml at the hub's API server"))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the API server is out of reach; trying again");
-            Ok(())
-        }
-        Ok(_) => Ok(()),
-    }
-}
-
 /// What was resolved, once, so that nobody has to guess later.
 fn announce(arguments: &Arguments, config: &Config) {
     let push: Vec<&str> = config.push.iter().map(|member| member.cluster.as_str()).collect();
@@ -160,22 +136,4 @@ fn announce(arguments: &Arguments, config: &Config) {
         leader_elect = !arguments.no_leader_elect,
         "hub"
     );
-}
-
-/// The namespace of the lease. In a cluster the hub runs in it; elsewhere it may have to be made.
-async fn make_namespace(client: &Client, name: &str) -> Result<(), Failure> {
-    let api: Api<Namespace> = Api::all(client.clone());
-    if api.get_opt(name).await.is_ok_and(|found| found.is_some()) {
-        return Ok(());
-    }
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some(name.to_owned());
-    match api.create(&PostParams::default(), &namespace).await {
-        Err(error) if !is_conflict(&error) => {
-            Err(Failure::new(format!("there is no namespace {name} at the hub, and it cannot be made"))
-                .because(error)
-                .hint("create it, or choose another --namespace"))
-        }
-        _ => Ok(()),
-    }
 }

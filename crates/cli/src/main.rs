@@ -19,6 +19,7 @@ mod hub;
 mod interrupt;
 mod outside;
 mod paint;
+mod parts;
 mod process;
 mod proxy;
 mod say;

@@ -21,10 +21,14 @@ pub(crate) struct Arguments {
 
 /// Becomes the command; returns only when that fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    enter_outside(&Directory::new(&arguments.dir)).map_err(|cause| {
+    let directory = Directory::new(&arguments.dir);
+    enter_outside(&directory).map_err(|cause| {
         Failure::new("there is no way outside").because(cause).hint("--dir says where the playground is")
     })?;
     let Some((program, rest)) = arguments.command.split_first() else { return Ok(()) };
-    let cause = Command::new(program).args(rest).exec();
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":");
+    path.push(std::path::absolute(directory.tools()).unwrap_or_default());
+    let cause = Command::new(program).args(rest).env("PATH", path).exec();
     Err(Failure::new(format!("cannot run {program}")).because(cause))
 }

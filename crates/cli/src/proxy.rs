@@ -16,7 +16,7 @@ use tombolo_proxy::kernel::{Kernel, clean_up};
 use tombolo_proxy::{Config, Metrics, Proxy, Settings, explain};
 use tombolo_runtime::{Admin, Key, Readiness};
 
-use crate::connect::connect;
+use crate::connect::Way;
 use crate::failure::Failure;
 use crate::host::node_name;
 use crate::interrupt::interrupted;
@@ -67,12 +67,8 @@ pub(crate) struct Arguments {
 /// Which cluster, and where in it.
 #[derive(Clone, Debug, Args)]
 struct Place {
-    /// The kubeconfig of the cluster; without it the default one, or the pod's own account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context in the kubeconfig.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     /// The name of the Node; without it the name of the host.
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
@@ -112,7 +108,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let config = config(&arguments)?;
     announce(&config);
     try_kernel(&config)?;
-    let client = client(&arguments.place).await?;
+    let client = arguments.place.way.connect("cluster").await?;
     let (mut registry, readiness, metrics) = (Registry::default(), Readiness::default(), Metrics::default());
     metrics.register(&mut registry);
     let proxy = Proxy::new(config.clone(), client).with_metrics(&metrics).with_readiness(&readiness);
@@ -129,11 +125,6 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     tracing::info!("stopping; the rules stay");
     Ok(())
-}
-
-async fn client(place: &Place) -> Result<kube::Client, Failure> {
-    let (file, context) = (place.kubeconfig.as_deref(), place.context.as_deref());
-    connect("cluster", "--kubeconfig and --context", file, context).await
 }
 
 fn cannot_listen(address: SocketAddr, which: &str, cause: std::io::Error) -> Failure {
@@ -215,7 +206,7 @@ async fn tell(service: &str, place: &Place) -> Result<(), Failure> {
         region: place.region.clone(),
         ..Config::new(node_name(place.node_name.as_deref())?)
     };
-    let told = explain(&config, &client(place).await?, &Key::new(namespace, name)).await;
+    let told = explain(&config, &place.way.connect("cluster").await?, &Key::new(namespace, name)).await;
     let told = told.map_err(|cause| {
         Failure::new(format!("cannot read what Service {service} depends on")).because(cause).hint(
             "see --kubeconfig and --context, and deploy/member/proxy-rbac.yaml for what must be allowed",

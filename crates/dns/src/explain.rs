@@ -51,10 +51,7 @@ pub async fn explain(
 }
 
 fn ask(answerer: &Answerer, name: &Name, qtype: u16) -> Option<Vec<u8>> {
-    let mut message = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    message.extend_from_slice(name.bytes());
-    message.extend_from_slice(&qtype.to_be_bytes());
-    message.extend_from_slice(&[0, 1]);
+    let message = query(name, qtype);
     let mut reply = vec![0; TCP_LIMIT];
     let from = IpAddr::from([127, 0, 0, 1]);
     match answerer.answer(&mut Scratch::new(0), &message, from, Transport::Tcp, &mut reply) {
@@ -143,6 +140,15 @@ fn verdict(found: &Found<'_>) -> String {
         Found::Unknown => "not everything has been listed yet: SERVFAIL".to_owned(),
         Found::Reverse => "it is the name of an address".to_owned(),
     }
+}
+
+/// A question for one type of records of a name, as it is sent.
+pub fn query(name: &Name, qtype: u16) -> Vec<u8> {
+    let mut message = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    message.extend_from_slice(name.bytes());
+    message.extend_from_slice(&qtype.to_be_bytes());
+    message.extend_from_slice(&[0, 1]);
+    message
 }
 
 /// The number of a type of records by its name.

@@ -20,7 +20,7 @@ mod zone;
 pub use self::answer::{Answerer, Apex, Facts, Kind, Scratch, Settings, Transport, Verdict};
 pub use self::config::{Config, Error};
 pub use self::dns::Dns;
-pub use self::explain::{Explanation, explain, presentation, record_type};
+pub use self::explain::{Explanation, explain, presentation, query, record_type};
 pub use self::message::Rcode;
 pub use self::metrics::Metrics;
 pub use self::server::{Network, Sockets};

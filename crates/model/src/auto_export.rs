@@ -24,7 +24,8 @@ pub struct Plan {
     pub complaints: Vec<Complaint>,
 }
 
-/// Compares what the labels ask for with the exports that exist. All three lists must be complete.
+/// Compares what the labels ask for with the exports that exist, of all Services or of some: those that are given with
+/// their namespaces, and all exports of the same names.
 pub fn plan<'a>(
     usual: Dialect,
     namespaces: impl IntoIterator<Item = &'a Namespace>,

@@ -13,6 +13,7 @@ use tokio::net::UnixListener;
 
 use crate::directory::Directory;
 use crate::error::{Doing as _, Error};
+use crate::inquiry::Inquiry;
 
 const SOCKET: &str = "control.sock";
 /// Longer than any request.
@@ -28,6 +29,8 @@ pub enum Request {
     Stop,
     /// Break something, or make it whole again.
     Fault(Fault),
+    /// Find something out. The answer is JSON.
+    Inquire(Inquiry),
 }
 
 /// What can be broken.

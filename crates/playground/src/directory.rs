@@ -82,6 +82,38 @@ pub struct Part {
     pub admin: String,
 }
 
+/// A part, and where it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartAt {
+    /// `hub`, or the member.
+    pub cluster: String,
+    /// The cluster or node, and what it is: `member1/node2 proxy`.
+    pub name: String,
+    pub admin: String,
+}
+
+impl Endpoints {
+    /// Everything that runs: the hub's, then each member's and its nodes'.
+    pub fn parts(&self) -> Vec<PartAt> {
+        let at = |cluster: &str, place: &str, parts: &[Part]| -> Vec<PartAt> {
+            let one = |part: &Part| PartAt {
+                cluster: cluster.to_owned(),
+                name: format!("{place} {}", part.name),
+                admin: part.admin.clone(),
+            };
+            parts.iter().map(one).collect()
+        };
+        let mut all = at("hub", "hub", &self.hub.parts);
+        for member in &self.members {
+            all.extend(at(&member.name, &member.name, &member.parts));
+            for node in &member.nodes {
+                all.extend(at(&member.name, &format!("{}/{}", member.name, node.name), &node.parts));
+            }
+        }
+        all
+    }
+}
+
 /// Where a playground leaves what others need.
 #[derive(Clone, Debug)]
 pub struct Directory(PathBuf);
@@ -103,8 +135,8 @@ impl Directory {
         self.0.join(SCRATCH)
     }
 
-    /// Where containers find tools that this computer may lack.
-    pub(crate) fn tools(&self) -> PathBuf {
+    /// Where containers, and whoever goes outside, find tools that this computer may lack.
+    pub fn tools(&self) -> PathBuf {
         self.scratch().join(TOOLS)
     }
 

@@ -12,6 +12,7 @@ mod error;
 mod fabric;
 mod fault;
 mod hub;
+mod inquiry;
 mod inside;
 mod joining;
 mod kubelet;
@@ -32,8 +33,9 @@ mod unshare;
 mod wiring;
 
 pub use self::control::{Fault, Request, ask};
-pub use self::directory::{Directory, Endpoints};
+pub use self::directory::{Directory, Endpoints, PartAt};
 pub use self::error::Error;
+pub use self::inquiry::{Found, Inquiry, inquire};
 pub use self::inside::{SUBCOMMAND, become_container, become_tool};
 pub use self::outside::enter_outside;
 pub use self::pace::Pace;
@@ -148,6 +150,7 @@ impl Playground {
             match request {
                 Request::Stop => waiting = Some(asker.answer(Ok("stopped".to_owned())).await),
                 Request::Fault(fault) => drop(asker.answer(self.inflict(&fault).await).await),
+                Request::Inquire(inquiry) => drop(asker.answer(self.find_out(&inquiry).await).await),
             }
         }
         self.end().await;

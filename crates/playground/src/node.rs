@@ -14,6 +14,7 @@ use crate::kubelet;
 use crate::part::Part;
 use crate::plan::NodePlan;
 use crate::station::{Station, Task};
+use crate::wiring::Wiring;
 
 /// A node, up or down.
 pub(crate) struct Node {
@@ -63,6 +64,27 @@ impl Node {
 
     pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.kubelet.cluster, self.plan.name())
+    }
+
+    /// The cluster it belongs to.
+    pub(crate) fn member(&self) -> &str {
+        &self.kubelet.cluster
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    pub(crate) fn wiring(&self) -> &Wiring {
+        &self.kubelet.wiring
+    }
+
+    /// Does something in the node's network.
+    pub(crate) async fn within<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T, String>> + Send + 'static,
+    ) -> Result<T, String> {
+        self.station.run(future).await.map_err(|error| error.to_string())?
     }
 
     /// The proxy runs in the node's namespace already, and has its rules there.

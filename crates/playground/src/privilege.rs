@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 
+use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::UnshareFlags;
 
@@ -28,7 +29,16 @@ pub fn acquire() -> Network {
     }
     match enter_user_namespace().and_then(|()| try_network()) {
         Ok(()) => Network::Namespaces,
-        Err(error) => Network::Pretended(format!("user namespaces cannot be used here: {error}")),
+        Err(error) => Network::Pretended(format!("user namespaces cannot be used here: {}", told(&error))),
+    }
+}
+
+/// The kernel speaks of space and permissions.
+fn told(error: &io::Error) -> String {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSPC) => "none may be made (see /proc/sys/user/max_user_namespaces)".to_owned(),
+        Some(Errno::PERM) => "this user may make none".to_owned(),
+        _ => error.to_string(),
     }
 }
 

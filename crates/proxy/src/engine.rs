@@ -214,7 +214,7 @@ fn write(
 ) -> Result<Written, CommitError> {
     let mut plan = locked(plan);
     let clashes_before = plan.clashes().count();
-    let Outcome { changes, gone } = match resync {
+    let Outcome { changes, mut gone } = match resync {
         // Everything is new, and compared as a whole.
         Some(Cause::Start) => {
             plan.load(updates);
@@ -235,6 +235,9 @@ fn write(
                 anew = written.anew,
                 "resync"
             );
+            if written.anew {
+                gone.extend(plan.untranslated());
+            }
             written
         }
         None => match kernel.apply(&changes) {

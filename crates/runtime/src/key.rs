@@ -5,7 +5,7 @@ use std::fmt;
 use kube::ResourceExt;
 
 /// Identifies an object of one kind; the namespace is empty for kinds without one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub namespace: String,
     pub name: String,

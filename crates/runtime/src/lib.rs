@@ -1,7 +1,8 @@
 //! The process kit: what every part of Tombolo needs around its decisions.
 //!
 //! Watch events → [`Cache`] → [`Queue`] → a [`Controller`] that looks at everything and does what is missing; one clock;
-//! [`Candidate`]s for leadership; [`Signal`]s to wait for; [`put`], which writes only what differs, and [`Events`]; [`Readiness`] and the [`Admin`] endpoint that tells about it.
+//! [`Candidate`]s for leadership; [`Signal`]s to wait for; [`put`], which writes only what differs, a [`Ledger`] of what was
+//! written, and [`Events`]; [`Readiness`] and the [`Admin`] endpoint that tells about it.
 
 mod admin;
 mod cache;
@@ -9,6 +10,7 @@ mod clock;
 mod events;
 mod key;
 mod leader;
+mod ledger;
 mod queue;
 mod readiness;
 mod signal;
@@ -22,6 +24,7 @@ pub use self::clock::{Clock, stamp};
 pub use self::events::{Events, News};
 pub use self::key::Key;
 pub use self::leader::Candidate;
+pub use self::ledger::Ledger;
 pub use self::queue::Queue;
 pub use self::readiness::{Readiness, Waiting};
 pub use self::signal::Signal;

@@ -71,14 +71,24 @@ pub async fn put<K: Kind>(
     if current.is_some_and(|current| holds(current, desired, extent)) {
         return Ok(None);
     }
+    apply(manager, api, desired, extent).await.map(|(written, _)| Some(written))
+}
+
+/// Writes, and says whether what was written is known to hold what is desired.
+pub(crate) async fn apply<K: Kind>(
+    manager: &str,
+    api: &Api<K>,
+    desired: &K,
+    extent: Extent,
+) -> Result<(K, bool), Error> {
     let (name, params) = (desired.name_any(), PatchParams::apply(manager).force());
     let written = api.patch(&name, &params, &Patch::Apply(desired)).await?;
     if holds(&written, desired, extent) {
-        return Ok(Some(written));
+        return Ok((written, true));
     }
     // What somebody else added to a list of ours stays there when ours is applied; a merge replaces lists.
     let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
-    api.patch(&name, &params, &Patch::Merge(desired)).await.map(Some)
+    Ok((api.patch(&name, &params, &Patch::Merge(desired)).await?, false))
 }
 
 /// Deletes exactly this object, not one that took its name since.

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything the tests need, then all of them.
+//! `cargo xtask test`: everything the tests need, then all of them, then the simulation with many seeds.
 //!
 //! On a machine where it may, it gets what is missing; elsewhere it names it and stops, because a test that is skipped in
 //! silence is worse than one that fails.
@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{Outcome, root};
+use crate::{Outcome, root, simulate};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -31,7 +31,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .env("PATH", path_with(extra)?)
         .current_dir(root())
         .status()?;
-    if status.success() { Ok(()) } else { Err("some tests failed".into()) }
+    if !status.success() {
+        return Err("some tests failed".into());
+    }
+    // Whoever asks for certain tests does not mean the many seeds.
+    if args.rest.is_empty() { simulate::run(&simulate::Args::default()) } else { Ok(()) }
 }
 
 /// Where things are kept between runs, outside the checkout.

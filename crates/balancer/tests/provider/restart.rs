@@ -1,10 +1,12 @@
 //! A provider that ends and another that begins: nothing may be noticed.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tombolo_api::loadbalancer::Profile;
 use tombolo_balancer::Config;
 
-use crate::world::{FAILED, NORMAL, REFUSED, World, addresses, wait};
+use crate::world::{FAILED, NORMAL, REFUSED, World, addresses, finalizers, wait};
 
 #[tokio::test]
 async fn a_provider_that_starts_anew_changes_nothing() {
@@ -65,6 +67,40 @@ async fn who_has_an_address_keeps_it_before_newcomers_get_any() {
     let newcomer = world.until("a-newcomer", &format!("{NORMAL} D=True/LoadBalancerIPNotSupported")).await;
     assert_eq!(addresses(&newcomer), ["192.0.2.0"]);
     assert_eq!(addresses(&world.get("holder").await), ["192.0.2.1"]);
+}
+
+/// Row G6 of the reference: whoever waits in vain concludes that there is nobody.
+#[tokio::test(start_paused = true)]
+async fn where_no_provider_runs_nothing_is_promised() {
+    let world = World::new(&["192.0.2.0/30"]).await;
+    let _stranger =
+        world.start_with(Config { class: Some("example.com/other".into()), ..world.config("node1") });
+    world.service("web", json!({})).await;
+    let before = world.get("web").await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let after = world.get("web").await;
+    assert_eq!(after, before, "nobody has touched it");
+    assert!(after.conditions().is_empty() && addresses(&after).is_empty() && finalizers(&after).is_empty());
+    let _running = world.start_with(world.config("node2"));
+    world.until("web", NORMAL).await;
+}
+
+/// Row L19: a cluster goes back to a provider, or to none, that knows nothing of conditions.
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_a_downgrade_stays_and_is_corrected_after_it() {
+    let world = World::new(&["192.0.2.0/30"]).await;
+    let running = world.start(Profile::Full);
+    world.service("web", json!({})).await;
+    let before = world.until("web", NORMAL).await;
+    running.stop().await;
+    world.patch("web", json!({"spec": {"loadBalancerSourceRanges": ["192.0.2.0/24"]}})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let stale = world.get("web").await;
+    assert_eq!(stale.conditions(), before.conditions(), "stale, but still there");
+    assert_eq!(addresses(&stale), addresses(&before));
+    let _running = world.start(Profile::Full);
+    wait(async || world.get("web").await.conditions() != before.conditions()).await;
+    assert_eq!(addresses(&world.get("web").await), addresses(&before));
 }
 
 #[tokio::test]

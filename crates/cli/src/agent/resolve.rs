@@ -1,7 +1,6 @@
 //! From flags to what they mean: clients, and the agent's configuration.
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
-use kube::api::PostParams;
 use kube::{Api, Client};
 use tombolo_agent::Config;
 use tombolo_api::about::{CLUSTER_ID_PROPERTY, ClusterProperty};
@@ -10,14 +9,13 @@ use tombolo_model::ClusterId;
 use tombolo_model::address::Declared;
 
 use super::Arguments;
-use crate::connect::connect;
+use crate::connect::{connect, make_namespace};
 use crate::failure::Failure;
 
 /// Of the member and of the hub.
 pub(super) async fn clients(arguments: &Arguments) -> Result<(Client, Client), Failure> {
-    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    let member = connect("member", "--kubeconfig and --context", file, context).await?;
-    let file = arguments.hub_kubeconfig.as_deref().or(file);
+    let member = arguments.way.connect("member").await?;
+    let file = arguments.hub_kubeconfig.as_deref().or(arguments.way.kubeconfig.as_deref());
     let flags = "--hub-kubeconfig and --hub-context";
     let hub = connect("hub", flags, file, arguments.hub_context.as_deref()).await?;
     Ok((member, hub))
@@ -40,7 +38,7 @@ pub(super) async fn config(arguments: &Arguments, member: &Client) -> Result<Con
             .because(wrong.problem.clone())
             .hint("write 10.1.0.0/16"));
     }
-    make_namespace(member, &arguments.namespace).await?;
+    make_namespace(member, "in the member", &arguments.namespace).await?;
     Ok(Config {
         pod_cidrs: arguments.pod_cidrs.clone(),
         region: arguments.region.clone(),
@@ -93,23 +91,4 @@ async fn ip_families(member: &Client) -> Result<Vec<IpFamily>, Failure> {
 fn cannot_read(what: &str) -> Failure {
     Failure::new(format!("cannot read {what} of the member"))
         .hint("see --kubeconfig and --context, and deploy/member/agent-rbac.yaml for what the agent must be allowed")
-}
-
-/// The agent's own namespace. In a cluster the agent runs in it; elsewhere it may have to be made.
-async fn make_namespace(member: &Client, name: &str) -> Result<(), Failure> {
-    let api: Api<Namespace> = Api::all(member.clone());
-    let cannot = |cause: kube::Error| {
-        Failure::new(format!("there is no namespace {name} in the member, and it cannot be made"))
-            .because(cause)
-            .hint("create it, or choose another --namespace")
-    };
-    if api.get_opt(name).await.map_err(cannot)?.is_some() {
-        return Ok(());
-    }
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some(name.to_owned());
-    match api.create(&PostParams::default(), &namespace).await {
-        Err(error) if !tombolo_runtime::is_conflict(&error) => Err(cannot(error)),
-        _ => Ok(()),
-    }
 }

@@ -6,7 +6,7 @@ use futures_util::future::LocalBoxFuture;
 use serde_json::{Value, json};
 use tombolo_playground::Fault;
 
-use super::stage::{DEPLOYMENT, EXPORT, FIRST_EXPORT, POD, SERVICE, SHARED, Stage};
+use super::stage::{DEPLOYMENT, EXPORT, FIRST_EXPORT, POD, SERVICE, SHARED, SLICE, Stage};
 use crate::failure::Failure;
 
 pub(super) struct Chapter {
@@ -15,18 +15,24 @@ pub(super) struct Chapter {
 }
 
 /// In the order in which they build on each other.
-pub(super) const CHAPTERS: [Chapter; 7] = [
+pub(super) const CHAPTERS: [Chapter; 9] = [
     Chapter { title: "Deploy a service in two clusters", play: |stage| Box::pin(deploy(stage)) },
     Chapter { title: "Export it, in both editions of the API", play: |stage| Box::pin(export(stage)) },
     Chapter { title: "Call it from the third cluster", play: |stage| Box::pin(call(stage)) },
     Chapter { title: "Call it by its own name", play: |stage| Box::pin(call_natively(stage)) },
     Chapter { title: "Let the exports disagree, and agree again", play: |stage| Box::pin(disagree(stage)) },
     Chapter { title: "Keep traffic on its node", play: |stage| Box::pin(stay_local(stage)) },
+    Chapter { title: "Prefer the own pods, and fail over", play: |stage| Box::pin(prefer_local(stage)) },
+    Chapter { title: "Ask for load balancers", play: |stage| Box::pin(ask_for_balancers(stage)) },
     Chapter { title: "Cut a cluster off", play: |stage| Box::pin(cut_off(stage)) },
 ];
 
 const EXPORTERS: [&str; 2] = ["member1", "member2"];
 const CONSUMER: &str = "member3";
+/// The cluster whose balancers can do TCP and nothing else.
+pub(super) const LESSER: &str = "member2";
+/// What came to `member1` and `member3` under the Service's own name or that of an import.
+const FROM_MEMBER2: &str = "multicluster.kubernetes.io/source-cluster=member2";
 const TODAY: &str = "http://echo.demo.svc.clusterset.local/";
 const FIRST: &str = "http://echo.demo.svc.supercluster.local/";
 
@@ -143,19 +149,76 @@ async fn stay_local(stage: &Stage) -> Result<(), Failure> {
     stage.check(tally.is(&["node2"], 20), "only the pod on the client's own node answered")
 }
 
+async fn prefer_local(stage: &Stage) -> Result<(), Failure> {
+    let strategy = ("discovery.karmada.io/strategy", "LocalFirst");
+    stage.annotate("hub", SHARED, "echo", strategy).await?;
+    let consumers = json!({"spec": {"serviceConsumptionClusters": ["member1", "member3"]}});
+    stage.patch("hub", SHARED, "echo", consumers).await?;
+    stage.condition("hub", SHARED, "echo", "EndpointSliceApplied", "True").await?;
+    let tally = stage.calls("member1", "http://echo/", 20, "member").await?;
+    stage.check(tally.is(&["member1"], 20), "only the own pods of member1 answered")?;
+    stage.scale("member1", "echo", 0).await?;
+    stage.gone("member1", POD, "app=echo").await?;
+    let from_elsewhere = async || stage.answers("member1", "http://echo/").await.then_some(());
+    stage.until("another cluster answers in member1", from_elsewhere).await?;
+    let tally = stage.calls("member1", "http://echo/", 20, "member").await?;
+    stage.check(tally.is(&["member2"], 20), "the other cluster stepped in")?;
+    stage.scale("member1", "echo", 2).await?;
+    stage.rolled_out("member1", "echo").await?;
+    stage.note("Pods that come back share the calls until they have been ready for ten seconds.");
+    stage.gone("member1", SLICE, &format!("kubernetes.io/service-name=echo,{FROM_MEMBER2}")).await?;
+    settle().await;
+    let tally = stage.calls("member1", "http://echo/", 20, "member").await?;
+    stage.check(tally.is(&["member1"], 20), "only the own pods of member1 answered again")
+}
+
+/// A Service for a web server that is also talked to over UDP, and what it cannot do without.
+fn shop(name: &str, required: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: Service, metadata: {{name: {name}}}, spec: {{type: LoadBalancer, \
+         selector: {{app: echo}}, {required}ports: [{{name: web, port: 80, targetPort: 8080}}, \
+         {{name: talk, port: 81, protocol: UDP, targetPort: 8081}}]}}}}"
+    )
+}
+
+async fn ask_for_balancers(stage: &Stage) -> Result<(), Failure> {
+    stage.note("The balancers of member2 were told to do TCP and nothing else: --balancer-capabilities member2=TCP-ONLY.");
+    stage.create_from(LESSER, SERVICE, &shop("shop", "")).await?;
+    stage.condition(LESSER, SERVICE, "shop", "LoadBalancerServing", "True").await?;
+    let degraded = stage.message(LESSER, SERVICE, "shop", "LoadBalancerDegraded").await?;
+    stage.check(degraded.contains("UDP"), "the status says what is missing")?;
+    let url = format!("http://{}/", stage.address(LESSER, "shop").await?);
+    let reached = async || stage.answers_outside(&url).await.then_some(());
+    stage.until("the address is answered outside", reached).await?;
+    let answer = stage.call_from_outside(&url).await?;
+    stage.check(answer["cluster"] == LESSER, "the cluster of the load balancer answered")?;
+    stage.create_from(LESSER, SERVICE, &shop("strict", "requiredLoadBalancerFeatures: [Ports], ")).await?;
+    stage.condition(LESSER, SERVICE, "strict", "LoadBalancerServing", "False").await?;
+    let refused = stage.message(LESSER, SERVICE, "strict", "LoadBalancerServing").await?;
+    let is_clear = refused.starts_with("Unsupported: ") && refused.contains("Ports is required");
+    stage.check(is_clear, "the status says why it was refused")?;
+    stage.create_from("member1", SERVICE, &shop("strict", "requiredLoadBalancerFeatures: [Ports], ")).await?;
+    stage.condition("member1", SERVICE, "strict", "LoadBalancerServing", "True").await
+}
+
+/// Proxies gather changes for some milliseconds before they write them.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(500)).await;
+}
+
 async fn cut_off(stage: &Stage) -> Result<(), Failure> {
     stage.fault("partition member2", Fault::Partition("member2".to_owned())).await?;
     stage.note("Its heartbeat stands still; when its lease runs out, nobody sends it calls any more.");
-    stage.slices_gone(CONSUMER, "member2").await?;
-    // Proxies gather changes for some milliseconds before they write them.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    stage.gone(CONSUMER, SLICE, FROM_MEMBER2).await?;
+    settle().await;
     let tally = stage.calls(CONSUMER, TODAY, 100, "member").await?;
     stage.check(tally.is(&["member1"], 100), "not one call failed after the lease had run out")?;
     stage.fault("heal member2", Fault::Heal("member2".to_owned())).await?;
-    let back =
-        async || stage.slices_from(CONSUMER, "member2").await.ok().filter(|all| !all.is_empty()).map(drop);
+    let back = async || {
+        stage.names(CONSUMER, SLICE, FROM_MEMBER2).await.ok().filter(|all| !all.is_empty()).map(drop)
+    };
     stage.until("the endpoints of member2 are back", back).await?;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    settle().await;
     let tally = stage.calls(CONSUMER, TODAY, 40, "member").await?;
     stage.check(tally.is(&EXPORTERS, 40), "both clusters answer again")
 }

@@ -4,9 +4,11 @@
 //! tour needs nothing but this program: what kubectl would do is done through the same API. A test runs the very lines with
 //! the real kubectl.
 
+mod callers;
 mod calls;
 mod chapters;
 mod stage;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,9 +16,10 @@ use std::time::Instant;
 
 use clap::Args;
 use tokio::sync::oneshot;
+use tombolo_api::loadbalancer::Profile;
 use tombolo_playground::{Config, Directory, Network, Pace, Playground};
 
-use self::chapters::CHAPTERS;
+use self::chapters::{CHAPTERS, LESSER};
 use self::stage::Stage;
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
@@ -54,7 +57,7 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
         directory: directory.clone(),
         network,
         pace,
-        capabilities: BTreeMap::new(),
+        capabilities: BTreeMap::from([(LESSER.to_owned(), Profile::TcpOnly.into())]),
     };
     let playground = Playground::start(config, |_| {}).await.map_err(crate::up::failed)?;
     let paint = Paint::of_stdout();

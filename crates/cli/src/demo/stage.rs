@@ -2,29 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::time::Duration;
 
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tombolo_playground::{Directory, Fault, Playground, Pods, Request, ask};
 
-use super::calls::Tally;
 use crate::failure::Failure;
 use crate::paint::{Paint, Shade};
 use crate::say::say;
 
 pub(super) const NAMESPACE: &str = "demo";
-/// Longer than anything takes; what reaches it does not come.
-const PATIENCE: Duration = Duration::from_secs(120);
-const POLL: Duration = Duration::from_millis(100);
 
 /// Three clusters to tell about.
 pub(super) struct Stage {
     clients: BTreeMap<String, Client>,
-    pods: Pods,
-    directory: Directory,
+    pub(super) pods: Pods,
+    pub(super) directory: Directory,
     paint: Paint,
 }
 
@@ -41,13 +36,13 @@ pub(super) const FIRST_EXPORT: Kind = Kind("multicluster.k8s.io/v1alpha1", "Serv
 pub(super) const SHARED: Kind = Kind("networking.karmada.io/v1alpha1", "MultiClusterService");
 
 impl Kind {
-    fn resource(self) -> ApiResource {
+    pub(super) fn resource(self) -> ApiResource {
         let (group, version) = self.0.split_once('/').unwrap_or(("", self.0));
         ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, self.1))
     }
 
     /// As kubectl calls it.
-    fn told(self) -> String {
+    pub(super) fn told(self) -> String {
         let group = self.0.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
         format!("{}{group}", self.1.to_lowercase())
     }
@@ -75,11 +70,11 @@ impl Stage {
     }
 
     /// The same for kubectl in a cluster.
-    fn kubectl(&self, cluster: &str, rest: &str) {
+    pub(super) fn kubectl(&self, cluster: &str, rest: &str) {
         self.typed(&format!("kubectl --context {cluster} -n {NAMESPACE} {rest}"));
     }
 
-    fn api(&self, cluster: &str, kind: Kind) -> Result<Api<DynamicObject>, Failure> {
+    pub(super) fn api(&self, cluster: &str, kind: Kind) -> Result<Api<DynamicObject>, Failure> {
         let client = self.clients.get(cluster);
         let client = client.ok_or_else(|| Failure::new(format!("there is no cluster {cluster}")))?;
         Ok(Api::namespaced_with(client.clone(), NAMESPACE, &kind.resource()))
@@ -122,54 +117,42 @@ impl Stage {
         patch: Value,
     ) -> Result<(), Failure> {
         self.kubectl(cluster, &format!("patch {} {name} --type=merge -p '{patch}'", kind.1.to_lowercase()));
-        let patched =
-            self.api(cluster, kind)?.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-        patched
-            .map_err(|cause| Failure::new(format!("{name} was not patched in {cluster}")).because(cause))?;
+        self.merge(cluster, kind, name, &patch).await?;
         say(format_args!("{}/{name} patched", kind.told()));
         Ok(())
     }
 
-    /// Waits for a deployment.
-    pub(super) async fn rolled_out(&self, cluster: &str, name: &str) -> Result<(), Failure> {
-        self.kubectl(cluster, &format!("rollout status deployment/{name} --timeout=2m"));
-        let api = self.api(cluster, DEPLOYMENT)?;
-        let what = format!("deployment {name} is rolled out in {cluster}");
-        self.until(&what, async || {
-            let found = api.get_opt(name).await.ok().flatten()?;
-            let wanted = found.data["spec"]["replicas"].as_i64()?;
-            (found.data["status"]["availableReplicas"].as_i64() == Some(wanted)).then_some(())
-        })
-        .await?;
-        say(format_args!("deployment \"{name}\" successfully rolled out"));
-        Ok(())
+    async fn merge(&self, cluster: &str, kind: Kind, name: &str, patch: &Value) -> Result<(), Failure> {
+        let patched =
+            self.api(cluster, kind)?.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched
+            .map(drop)
+            .map_err(|cause| Failure::new(format!("{name} was not changed in {cluster}")).because(cause))
     }
 
-    /// Waits for a condition.
-    pub(super) async fn condition(
+    /// Sets an annotation.
+    pub(super) async fn annotate(
         &self,
         cluster: &str,
         kind: Kind,
         name: &str,
-        type_: &str,
-        status: &str,
+        (key, value): (&str, &str),
     ) -> Result<(), Failure> {
-        let wanted = if status == "True" { type_.to_owned() } else { format!("{type_}={status}") };
-        let resource = kind.told();
-        self.kubectl(cluster, &format!("wait {resource}/{name} --for=condition={wanted} --timeout=2m"));
-        let api = self.api(cluster, kind)?;
-        let what = format!("{resource}/{name} of {cluster} is {wanted}");
-        self.until(&what, async || {
-            let found = api.get_opt(name).await.ok().flatten()?;
-            let conditions = found.data["status"]["conditions"].as_array()?.clone();
-            conditions.iter().any(|one| one["type"] == type_ && one["status"] == status).then_some(())
-        })
-        .await?;
-        say(format_args!("{resource}/{name} condition met"));
+        self.kubectl(cluster, &format!("annotate {} {name} {key}={value}", kind.1.to_lowercase()));
+        self.merge(cluster, kind, name, &json!({"metadata": {"annotations": {key: value}}})).await?;
+        say(format_args!("{}/{name} annotated", kind.told()));
         Ok(())
     }
 
-    /// What a condition says.
+    /// Changes how many pods a deployment has.
+    pub(super) async fn scale(&self, cluster: &str, name: &str, replicas: u8) -> Result<(), Failure> {
+        self.kubectl(cluster, &format!("scale deployment {name} --replicas={replicas}"));
+        self.merge(cluster, DEPLOYMENT, name, &json!({"spec": {"replicas": replicas}})).await?;
+        say(format_args!("{}/{name} scaled", DEPLOYMENT.told()));
+        Ok(())
+    }
+
+    /// Why a condition is as it is, and what it says.
     pub(super) async fn message(
         &self,
         cluster: &str,
@@ -177,79 +160,52 @@ impl Stage {
         name: &str,
         type_: &str,
     ) -> Result<String, Failure> {
-        let path = format!("{{.status.conditions[?(@.type==\"{type_}\")].message}}");
+        let path =
+            format!("{{range .status.conditions[?(@.type==\"{type_}\")]}}{{.reason}}: {{.message}}{{end}}");
+        let pick = |object: &Value| {
+            let conditions = object["status"]["conditions"].as_array()?;
+            let it = conditions.iter().find(|one| one["type"] == type_)?;
+            Some(format!("{}: {}", it["reason"].as_str()?, it["message"].as_str()?))
+        };
+        self.get(cluster, kind, name, &path, pick).await
+    }
+
+    /// The first address of a load balancer.
+    pub(super) async fn address(&self, cluster: &str, name: &str) -> Result<String, Failure> {
+        let pick = |object: &Value| {
+            object.pointer("/status/loadBalancer/ingress/0/ip").and_then(Value::as_str).map(str::to_owned)
+        };
+        self.get(cluster, SERVICE, name, "{.status.loadBalancer.ingress[0].ip}", pick).await
+    }
+
+    /// What an object says at a path, which `pick` finds, too.
+    async fn get(
+        &self,
+        cluster: &str,
+        kind: Kind,
+        name: &str,
+        path: &str,
+        pick: impl Fn(&Value) -> Option<String>,
+    ) -> Result<String, Failure> {
         self.kubectl(cluster, &format!("get {}/{name} -o jsonpath='{path}'", kind.told()));
         let found = self.api(cluster, kind)?.get(name).await;
         let found = found.map_err(|cause| Failure::new(format!("{name} cannot be read")).because(cause))?;
-        let conditions = found.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let it = conditions.iter().find(|one| one["type"] == type_);
-        let message = it.and_then(|one| one["message"].as_str()).unwrap_or_default();
-        say(message);
-        Ok(message.to_owned())
+        let said = pick(&found.data).unwrap_or_default();
+        say(&said);
+        Ok(said)
     }
 
-    /// The slices of an import that came from a cluster.
-    pub(super) async fn slices_from(&self, cluster: &str, source: &str) -> Result<Vec<String>, Failure> {
-        let label = format!("multicluster.kubernetes.io/source-cluster={source}");
-        let list = self.api(cluster, SLICE)?.list(&ListParams::default().labels(&label)).await;
-        let list = list.map_err(|cause| Failure::new("slices cannot be listed").because(cause))?;
-        Ok(list.items.into_iter().filter_map(|slice| slice.metadata.name).collect())
-    }
-
-    /// Waits until the slices from a cluster are gone.
-    pub(super) async fn slices_gone(&self, cluster: &str, source: &str) -> Result<(), Failure> {
-        let label = format!("multicluster.kubernetes.io/source-cluster={source}");
-        self.kubectl(cluster, &format!("wait endpointslices -l {label} --for=delete --timeout=2m"));
-        let before = self.slices_from(cluster, source).await?;
-        let what = format!("the slices of {source} are gone from {cluster}");
-        self.until(&what, async || {
-            self.slices_from(cluster, source).await.ok().filter(Vec::is_empty).map(drop)
-        })
-        .await?;
-        before.iter().for_each(|name| say(format_args!("{}/{name} condition met", SLICE.told())));
-        Ok(())
-    }
-
-    /// One call from the pod `client`, and its answer.
-    pub(super) async fn call(&self, cluster: &str, url: &str) -> Result<Value, Failure> {
-        self.kubectl(cluster, &format!("exec client -- curl -s -m 5 {url}"));
-        let said = self.exec(cluster, &["curl", "-s", "-m", "5", url]).await?;
-        let answer = serde_json::from_str(&said);
-        let answer = answer.map_err(|_| Failure::new(format!("nobody answered at {url} in {cluster}")))?;
-        say(said.trim_end());
-        Ok(answer)
-    }
-
-    /// So many calls, one after the other, and who answered.
-    pub(super) async fn calls(
+    /// The names of all objects with some labels.
+    pub(super) async fn names(
         &self,
         cluster: &str,
-        url: &str,
-        count: usize,
-        prefix: &str,
-    ) -> Result<Tally, Failure> {
-        let script = format!("for i in $(seq {count}); do curl -sf -m 2 {url} || echo failed; done");
-        let pattern = format!("{prefix}[0-9]+|failed");
-        self.kubectl(
-            cluster,
-            &format!("exec client -- sh -c '{script}' | grep -oE '{pattern}' | sort | uniq -c"),
-        );
-        let said = self.exec(cluster, &["sh", "-c", &script]).await?;
-        let tally = Tally::of(&said, prefix);
-        say(&tally);
-        Ok(tally)
-    }
-
-    /// Whether a call is answered; nothing is told about it.
-    pub(super) async fn answers(&self, cluster: &str, url: &str) -> bool {
-        let said = self.pods.run(cluster, NAMESPACE, "client", &["curl", "-sf", "-m", "1", url]).await;
-        said.is_ok_and(|said| said.code == 0)
-    }
-
-    async fn exec(&self, cluster: &str, command: &[&str]) -> Result<String, Failure> {
-        let said = self.pods.run(cluster, NAMESPACE, "client", command).await;
-        let said = said.map_err(|cause| Failure::new("no command can be run in a pod").because(cause))?;
-        Ok(said.stdout)
+        kind: Kind,
+        selector: &str,
+    ) -> Result<Vec<String>, Failure> {
+        let list = self.api(cluster, kind)?.list(&ListParams::default().labels(selector)).await;
+        let list =
+            list.map_err(|cause| Failure::new(format!("{} cannot be listed", kind.1)).because(cause))?;
+        Ok(list.items.into_iter().filter_map(|object| object.metadata.name).collect())
     }
 
     /// Breaks something, or mends it.
@@ -260,23 +216,6 @@ impl Stage {
         let asked = asked.map_err(|cause| Failure::new("the playground cannot be asked").because(cause))?;
         say(asked.map_err(|cause| Failure::new("nothing was done").because(cause))?);
         Ok(())
-    }
-
-    /// Tries again and again until something comes of it.
-    pub(super) async fn until<T>(
-        &self,
-        what: &str,
-        attempt: impl AsyncFn() -> Option<T>,
-    ) -> Result<T, Failure> {
-        let tried = tokio::time::timeout(PATIENCE, async {
-            loop {
-                if let Some(found) = attempt().await {
-                    return found;
-                }
-                tokio::time::sleep(POLL).await;
-            }
-        });
-        tried.await.map_err(|_| Failure::new(format!("it did not come to it that {what}")))
     }
 
     /// What must be true.

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use ipnet::IpNet;
 use jiff::Timestamp;
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::networking::v1::ServiceCIDR;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, Client, Error, ResourceExt as _};
-use tombolo_model::{ClusterId, names};
 
-use crate::survey::{MemberSeen, Place, Places, Seen, Survey};
+use super::rights::{self, Granted};
+use crate::survey::{Place, Places, Seen, Survey};
 
 /// What was found at one API server.
 #[derive(Clone, Debug)]
@@ -21,34 +22,11 @@ pub(super) struct Examined {
     pub(super) ahead: Option<f64>,
     /// The definitions that are established, with the versions they serve.
     pub(super) kinds: BTreeMap<String, BTreeSet<String>>,
-    /// What the agent's account may not do there, or why nobody knows.
-    pub(super) forbidden: Seen<Vec<String>>,
+    /// Where its Services have their addresses, as far as it tells.
+    pub(super) services: Vec<IpNet>,
+    /// What the accounts of parts may do there.
+    pub(super) rights: Vec<Granted>,
 }
-
-/// Something an account must be allowed.
-pub(super) struct Right {
-    pub(super) group: &'static str,
-    pub(super) resource: &'static str,
-    pub(super) verb: &'static str,
-}
-
-/// What stands for everything in deploy/member/agent-rbac.yaml.
-pub(super) const IN_MEMBER: [Right; 6] = [
-    Right { group: "", resource: "services", verb: "create" },
-    Right { group: "discovery.k8s.io", resource: "endpointslices", verb: "patch" },
-    Right { group: "multicluster.x-k8s.io", resource: "serviceexports", verb: "watch" },
-    Right { group: "multicluster.x-k8s.io", resource: "serviceimports", verb: "create" },
-    Right { group: "multicluster.k8s.io", resource: "importedservices", verb: "create" },
-    Right { group: "about.k8s.io", resource: "clusterproperties", verb: "get" },
-];
-/// What stands for everything in deploy/hub/member-rbac.yaml.
-pub(super) const AT_HUB: [Right; 4] = [
-    Right { group: "tombolo.dev", resource: "memberships", verb: "patch" },
-    Right { group: "tombolo.dev", resource: "serviceoffers", verb: "create" },
-    Right { group: "discovery.k8s.io", resource: "endpointslices", verb: "patch" },
-    Right { group: "coordination.k8s.io", resource: "leases", verb: "patch" },
-];
-const MEMBER_ACCOUNT: &str = "system:serviceaccount:tombolo-system:tombolo-agent";
 
 /// By context; the hub's under its own.
 pub(super) type Examinations = BTreeMap<String, Seen<Examined>>;
@@ -56,7 +34,7 @@ pub(super) type Examinations = BTreeMap<String, Seen<Examined>>;
 pub(super) async fn examine(places: &Places, survey: &Survey) -> Examinations {
     let hub = at(&places.hub, places.timeout, |client| async move {
         let mut found = look(client).await?;
-        found.forbidden = rights_at_hub(client, &survey.members).await;
+        found.rights = rights::at_hub(client, &survey.members).await;
         Ok(found)
     });
     let members = survey.members.iter().filter(|member| member.facts.is_ok());
@@ -64,7 +42,7 @@ pub(super) async fn examine(places: &Places, survey: &Survey) -> Examinations {
         let place = places.others.iter().find(|place| Some(&place.context) == member.context.as_ref())?;
         Some(at(place, places.timeout, |client| async move {
             let mut found = look(client).await?;
-            found.forbidden = forbidden(client, MEMBER_ACCOUNT, None, &IN_MEMBER).await;
+            found.rights = rights::in_member(client).await;
             Ok(found)
         }))
     });
@@ -99,8 +77,17 @@ async fn look(client: &Client) -> Result<Examined, Error> {
         version: version.git_version,
         ahead: clock(client).await?,
         kinds: kinds.collect(),
-        forbidden: Ok(Vec::new()),
+        services: service_cidrs(client).await,
+        rights: Vec::new(),
     })
+}
+
+/// Older servers do not tell, and not everybody may ask.
+async fn service_cidrs(client: &Client) -> Vec<IpNet> {
+    let api: Api<ServiceCIDR> = Api::all(client.clone());
+    let found = api.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+    let texts = found.iter().filter_map(|one| one.spec.as_ref()?.cidrs.as_ref()).flatten();
+    texts.filter_map(|text| text.parse().ok()).collect()
 }
 
 fn is_established(definition: &CustomResourceDefinition) -> bool {
@@ -127,47 +114,4 @@ async fn clock(client: &Client) -> Result<Option<f64>, Error> {
 pub(super) fn read_date(text: &str) -> Option<Timestamp> {
     let civil = jiff::fmt::rfc2822::parse(text).ok()?;
     Some(civil.timestamp())
-}
-
-async fn rights_at_hub(client: &Client, members: &[MemberSeen]) -> Seen<Vec<String>> {
-    let mut missing = Vec::new();
-    for member in members {
-        let Ok(id) = member.id.parse::<ClusterId>() else { continue };
-        let namespace = names::hub_namespace(&id);
-        let account = format!("system:serviceaccount:{namespace}:agent");
-        let found = forbidden(client, &account, Some(&namespace), &AT_HUB).await?;
-        missing.extend(found.into_iter().map(|what| format!("{what} in {namespace}")));
-    }
-    Ok(missing)
-}
-
-async fn forbidden(
-    client: &Client,
-    account: &str,
-    namespace: Option<&str>,
-    rights: &[Right],
-) -> Seen<Vec<String>> {
-    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let mut missing = Vec::new();
-    for right in rights {
-        let attributes = ResourceAttributes {
-            group: Some(right.group.to_owned()),
-            resource: Some(right.resource.to_owned()),
-            verb: Some(right.verb.to_owned()),
-            namespace: namespace.map(str::to_owned),
-            ..ResourceAttributes::default()
-        };
-        let spec = SubjectAccessReviewSpec {
-            user: Some(account.to_owned()),
-            resource_attributes: Some(attributes),
-            ..SubjectAccessReviewSpec::default()
-        };
-        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let answer =
-            reviews.create(&PostParams::default(), &review).await.map_err(|error| error.to_string())?;
-        if !answer.status.is_some_and(|status| status.allowed) {
-            missing.push(format!("{} {}", right.verb, right.resource));
-        }
-    }
-    Ok(missing)
 }

@@ -1,9 +1,12 @@
 //! `tombolo doctor`: whether what Tombolo needs is there: versions, kinds, rights, clocks, ways, addresses.
 //!
-//! `examine` asks, `checks` judges. What pods can reach is not tried: that needs a pod (see docs/cli.md).
+//! `examine` asks, `tried` sends packets where somebody can, `checks` judges. That is in a playground; elsewhere a pod would be
+//! needed in each cluster (see docs/cli.md).
 
 mod checks;
 mod examine;
+mod rights;
+mod tried;
 
 use std::process::ExitCode;
 
@@ -29,7 +32,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let places = arguments.reach.places().await?;
     let survey = survey(&places, &Scope::Everything).await;
     let examined = examine::examine(&places, &survey).await;
-    let checks = judge(&survey, &examined);
+    let tried = tried::try_out(places.playground.as_ref()).await;
+    let checks = judge(&survey, &examined, tried.as_ref());
     let paint = Paint::of_stdout();
     say_all(table(&checks, arguments.all, paint));
     let count = |mark: Mark| checks.iter().filter(|check| check.mark == mark).count();

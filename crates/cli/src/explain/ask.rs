@@ -1,24 +1,41 @@
-//! What DNS would answer for a service in each member, worked out by the code that answers there.
+//! What DNS and proxies do for a service in each member.
+//!
+//! What DNS would answer is worked out by the code that answers there, which works for any cluster. A playground is asked,
+//! too: what its servers tell its nodes, whether the address takes connections, which parts are not ready.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tombolo_api::tombolo::{Dialect, ServiceRef};
 use tombolo_dns::{Config, Name, presentation, record_type};
+use tombolo_playground::{Directory, Found, Inquiry, inquire};
 
 use super::domain_name;
-use super::picture::Answers;
-use crate::survey::{Place, Places, Seen, Survey};
+use super::picture::{Answers, Heard, Picture};
+use crate::parts;
+use crate::survey::{MemberSeen, Place, Places, Seen, Survey};
 
 pub(super) async fn ask(places: &Places, survey: &Survey, service: &ServiceRef, edition: Dialect) -> Answers {
     let name = domain_name(service, edition);
-    let reached = survey.members.iter().filter(|member| member.facts.is_ok());
-    let asking = reached.filter_map(|member| {
+    let reached: Vec<&MemberSeen> = survey.members.iter().filter(|member| member.facts.is_ok()).collect();
+    let asking = reached.iter().filter_map(|member| {
         let place = places.others.iter().find(|place| Some(&place.context) == member.context.as_ref())?;
         let name = name.clone();
         Some(async move { (member.id.clone(), ask_one(place, places.timeout, &name).await) })
     });
-    join_all(asking).await.into_iter().collect()
+    let mut answers = Answers { names: join_all(asking).await.into_iter().collect(), ..Answers::default() };
+    if let Some(directory) = &places.playground {
+        let nothing = Answers::default();
+        let picture = Picture { survey, service, edition, answers: &nothing };
+        for member in reached {
+            let address = vip(&picture, member);
+            answers.heard.extend(
+                hear(directory, &member.id, &name, address).await.map(|heard| (member.id.clone(), heard)),
+            );
+        }
+    }
+    answers
 }
 
 async fn ask_one(place: &Place, timeout: Duration, name: &str) -> Seen<Vec<String>> {
@@ -30,12 +47,49 @@ async fn ask_one(place: &Place, timeout: Duration, name: &str) -> Seen<Vec<Strin
     let explained = explained.map_err(|_| "the cluster could not be read in time".to_owned())?;
     let explained = explained.map_err(|error| error.to_string())?;
     let reply = explained.reply.map(|reply| presentation(&reply)).unwrap_or_default();
-    let mut addresses: Vec<String> = reply.iter().filter_map(|line| address_of(line)).collect();
-    addresses.sort();
-    Ok(addresses)
+    Ok(addresses(reply.iter().map(String::as_str)))
 }
 
-/// The address in a line such as `name. 5 IN A 10.96.0.1`.
+/// An address and port of the import that takes TCP connections.
+fn vip(picture: &Picture<'_>, member: &MemberSeen) -> Option<SocketAddr> {
+    let derived = picture.derived_service(member.facts.as_ref().ok()?)?.spec.as_ref()?;
+    let address: IpAddr = derived.cluster_ip.as_ref()?.parse().ok()?;
+    let is_tcp = |protocol: Option<&str>| matches!(protocol, None | Some("TCP"));
+    let port = derived.ports.iter().flatten().find(|port| is_tcp(port.protocol.as_deref()))?;
+    Some(SocketAddr::new(address, u16::try_from(port.port).ok()?))
+}
+
+/// Asks a playground; nothing if it does not know the member or has no networks.
+async fn hear(directory: &Directory, member: &str, name: &str, vip: Option<SocketAddr>) -> Option<Heard> {
+    let endpoints = directory.endpoints().ok()?;
+    endpoints.outside.as_ref()?;
+    let asked = Inquiry::Name { member: member.to_owned(), name: name.to_owned() };
+    let names = find_out(directory, asked).await?;
+    let names = names.into_iter().map(|one| (one.from, one.outcome.map(|said| addresses(said.lines()))));
+    let connections = match vip {
+        Some(to) => find_out(directory, Inquiry::Connection { member: member.to_owned(), to }).await?,
+        None => Vec::new(),
+    };
+    let connections = connections.into_iter().map(|one| (one.from, one.outcome.map(drop)));
+    let mut waiting = Vec::new();
+    for part in endpoints.parts().into_iter().filter(|part| part.cluster == member) {
+        waiting.extend(parts::waits_for(&part).await.map(|what| (part.name, what)));
+    }
+    Some(Heard { names: names.collect(), connections: connections.collect(), waiting })
+}
+
+async fn find_out(directory: &Directory, inquiry: Inquiry) -> Option<Vec<Found>> {
+    let directory = directory.clone();
+    tokio::task::spawn_blocking(move || inquire(&directory, inquiry)).await.ok()?.ok()
+}
+
+/// The addresses in lines such as `name. 5 IN A 10.96.0.1`.
+fn addresses<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut found: Vec<String> = lines.filter_map(address_of).collect();
+    found.sort();
+    found
+}
+
 fn address_of(line: &str) -> Option<String> {
     let mut words = line.split_whitespace().skip(3);
     (words.next()? == "A" && !line.starts_with(';')).then(|| words.next().map(str::to_owned))?

@@ -29,7 +29,8 @@ pub(super) fn compare(picture: &Picture<'_>) -> Vec<Held> {
 
 fn held(picture: &Picture<'_>, member: &MemberSeen) -> Held {
     let offers = picture.offer(&member.id).map(|_| count(picture.offered_slices(&member.id).into_iter()));
-    let dns = picture.answers.get(&member.id).and_then(|answer| answer.clone().ok()).unwrap_or_default();
+    let dns =
+        picture.answers.names.get(&member.id).and_then(|answer| answer.clone().ok()).unwrap_or_default();
     let held = Held { cluster: member.id.clone(), offers, dns, ..Held::default() };
     match &member.facts {
         Ok(facts) => with_facts(picture, facts, held),

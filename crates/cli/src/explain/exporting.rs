@@ -3,7 +3,7 @@
 use kube::ResourceExt as _;
 use tombolo_api::tombolo::Dialect;
 
-use super::finding::{Finding, Hop, State};
+use super::finding::{Finding, Hop, State, last_written};
 use super::picture::Picture;
 use crate::survey::{ExportSeen, MemberFacts, MemberSeen, count};
 
@@ -58,7 +58,9 @@ fn service(
     let address = spec.cluster_ip.unwrap_or_default();
     let what = format!("{address}, ports {}, {ready} of {all} endpoints ready", ports.join(" "));
     if ready == 0 {
+        let since = picture.slices_of(facts, service).into_iter().filter_map(last_written).max();
         return Finding::new(Hop::Service, &member.id, State::Doubtful, what)
+            .since(since.or(last_written(service)))
             .advice(format!("look at its pods: `{} get pods -o wide`", picture.kubectl(member)));
     }
     Finding::fine(Hop::Service, &member.id, what)
@@ -86,7 +88,9 @@ fn offer(picture: &Picture<'_>, member: &MemberSeen, facts: Option<&MemberFacts>
     };
     match hub.heartbeat(id) {
         None => {
+            let since = facts.and_then(|facts| picture.export(facts)?.created);
             return Finding::broken(Hop::Offer, id, "the hub has never heard of this cluster")
+                .since(since)
                 .advice("start its agent, with an account at the hub (docs/agent.md)");
         }
         Some(beat) if beat.is_silent(picture.now()) => {
@@ -99,7 +103,10 @@ fn offer(picture: &Picture<'_>, member: &MemberSeen, facts: Option<&MemberFacts>
         Some(_) => {}
     }
     let Some(offer) = picture.offer(id) else {
+        let export = facts.and_then(|facts| picture.export(facts));
+        let since = export.as_ref().and_then(ExportSeen::valid).and_then(|valid| valid.since);
         return Finding::broken(Hop::Offer, id, "there is no offer at the hub")
+            .since(since.or(export.and_then(|export| export.created)))
             .advice("look at the agent's log and at its rights at the hub (deploy/hub/member-rbac.yaml)");
     };
     let offered = count(picture.offered_slices(id).into_iter());

@@ -3,6 +3,13 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+/// When an object was last written: what it says is so since then at the latest.
+pub(super) fn last_written<K: kube::Resource>(object: &K) -> Option<Timestamp> {
+    let written = object.meta().managed_fields.iter().flatten();
+    let written = written.filter_map(|entry| entry.time.as_ref()).map(|time| time.0);
+    written.chain(object.meta().creation_timestamp.as_ref().map(|time| time.0)).max()
+}
+
 /// The way of a service, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Hop {

@@ -1,7 +1,8 @@
 //! `tombolo explain NAMESPACE/NAME`: walks the way of a service from hop to hop and says where it is broken.
 //!
-//! Objects are read once from all clusters; what DNS and proxies do with them is worked out with the code they run, so the
-//! answer is what they would do, not what some process of theirs does. Judging is pure and asks nobody.
+//! Objects are read once from all clusters; what DNS and proxies do with them is worked out with the code they run. Where
+//! these can be asked, in a playground, they are: what they say and do is compared with what they should. Judging is pure
+//! and asks nobody.
 
 mod ask;
 mod compare;
@@ -10,6 +11,7 @@ mod finding;
 mod importing;
 mod picture;
 mod print;
+mod reaching;
 
 use std::process::ExitCode;
 

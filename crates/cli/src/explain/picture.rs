@@ -14,8 +14,25 @@ use crate::survey::{
     ExportSeen, HubFacts, ImportSeen, MemberFacts, MemberSeen, Seen, Survey, exports, imports,
 };
 
-/// What DNS would answer in a member, by its id.
-pub(crate) type Answers = BTreeMap<String, Seen<Vec<String>>>;
+/// What DNS and proxies say and do, by member.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    /// What DNS would answer, worked out from the member's objects.
+    pub(crate) names: BTreeMap<String, Seen<Vec<String>>>,
+    /// What asking and trying brought, where somebody can: in a playground.
+    pub(crate) heard: BTreeMap<String, Heard>,
+}
+
+/// What the processes of a member really do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heard {
+    /// What the DNS server told each node.
+    pub(crate) names: Vec<(String, Seen<Vec<String>>)>,
+    /// Whether each node got a connection to the import's address; empty if that was not tried.
+    pub(crate) connections: Vec<(String, Seen<()>)>,
+    /// Parts that are not ready, each with what it waits for.
+    pub(crate) waiting: Vec<(String, String)>,
+}
 
 /// What is judged.
 pub(crate) struct Picture<'a> {

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, from_value, json};
 
+use super::picture::Heard;
 use super::*;
-use crate::survey::{HubFacts, HubSeen, MemberFacts, MemberSeen};
+use crate::survey::{HubFacts, HubSeen, MemberFacts, MemberSeen, Seen};
 use tombolo_model::names;
 
 const NOW: &str = "2026-01-01T00:10:00Z";
@@ -93,7 +94,8 @@ fn world() -> World {
         "slices": [slice("tombolo-a", json!({"tombolo.dev/offer": offer}), "10.1.0.1", true)],
     });
     let answer = || Ok(vec!["10.96.0.7".to_owned()]);
-    let dns = [("a".to_owned(), answer()), ("b".to_owned(), answer())].into();
+    let names = [("a".to_owned(), answer()), ("b".to_owned(), answer())].into();
+    let dns = Answers { names, ..Answers::default() };
     World { hub, a: member(true), b: member(false), dns }
 }
 
@@ -194,7 +196,7 @@ fn each_thing_that_can_be_wrong_is_found_at_its_hop_with_something_to_do() {
         ),
         ("no address", |w| w.b["services"] = json!([]), Hop::Vip, "b"),
         ("nothing arrived", |w| w.b["slices"] = json!([]), Hop::Slices, "b"),
-        ("another answer", |w| drop(w.dns.insert("b".into(), Ok(vec![]))), Hop::Dns, "b"),
+        ("another answer", |w| drop(w.dns.names.insert("b".into(), Ok(vec![]))), Hop::Dns, "b"),
         (
             "nobody is ready",
             |w| {
@@ -220,6 +222,41 @@ fn each_thing_that_can_be_wrong_is_found_at_its_hop_with_something_to_do() {
     }
 }
 
+/// Every object of a world was written at a time.
+fn written(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(written),
+        Value::Object(fields) => {
+            if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+                metadata.insert("creationTimestamp".into(), json!("2026-01-01T00:03:00Z"));
+            }
+            fields.values_mut().for_each(written);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn hops_that_no_condition_tells_about_are_broken_since_their_objects_were_written() {
+    type Break = fn(&mut World);
+    let cases: [(&str, Break, Hop); 5] = [
+        ("no import", |w| w.b["imports"] = json!([]), Hop::Import),
+        ("no address", |w| w.b["services"] = json!([]), Hop::Vip),
+        ("nothing arrived", |w| w.b["slices"] = json!([]), Hop::Slices),
+        ("another answer", |w| drop(w.dns.names.insert("b".into(), Ok(vec![]))), Hop::Dns),
+        ("not ready", |w| w.b["slices"][0]["endpoints"][0]["conditions"]["ready"] = json!(false), Hop::Proxy),
+    ];
+    for (what, wrong, hop) in cases {
+        let mut world = world();
+        wrong(&mut world);
+        [&mut world.hub, &mut world.a, &mut world.b].into_iter().for_each(written);
+        let explanation = judge(&world);
+        let found = explanation.findings.iter().find(|one| one.hop == hop && one.state == State::Broken);
+        let since = found.unwrap_or_else(|| panic!("{what}: {:#?}", explanation.findings)).since;
+        assert_eq!(since, Some("2026-01-01T00:03:00Z".parse().unwrap()), "{what}");
+    }
+}
+
 #[test]
 fn what_is_broken_says_since_when_as_far_as_anything_tells() {
     let mut world = world();
@@ -227,6 +264,37 @@ fn what_is_broken_says_since_when_as_far_as_anything_tells() {
     let explanation = judge(&world);
     let found = explanation.findings.iter().find(|one| one.state == State::Broken).unwrap();
     assert_eq!(found.since, Some("2026-01-01T00:01:00Z".parse().unwrap()));
+}
+
+#[test]
+fn what_servers_say_and_proxies_do_counts_where_they_can_be_asked() {
+    let heard = |told: Seen<Vec<String>>, tried: Seen<()>, waiting: &[(&str, &str)]| Heard {
+        names: vec![("b/node1".into(), Ok(vec!["10.96.0.7".into()])), ("b/node2".into(), told)],
+        connections: vec![("b/node1".into(), Ok(())), ("b/node2".into(), tried)],
+        waiting: waiting.iter().map(|(part, what)| ((*part).into(), (*what).into())).collect(),
+    };
+    let right = || Ok(vec!["10.96.0.7".to_owned()]);
+    let cases = [
+        ("as it should be", heard(right(), Ok(()), &[]), None, ""),
+        ("another address", heard(Ok(vec![]), Ok(()), &[]), Some(Hop::Dns), "tombolo dns query"),
+        ("silent", heard(Err("no answer".into()), Ok(()), &[("b dns", "caches")]), Some(Hop::Dns), "caches"),
+        ("refused", heard(right(), Err("refused".into()), &[]), Some(Hop::Proxy), "tombolo proxy explain"),
+        (
+            "behind",
+            heard(right(), Err("refused".into()), &[("b dns", "x"), ("b/node2 proxy", "rules")]),
+            Some(Hop::Proxy),
+            "b/node2 proxy is not ready: rules",
+        ),
+    ];
+    for (what, heard, hop, advice) in cases {
+        let mut world = world();
+        world.dns.heard.insert("b".into(), heard);
+        let explanation = judge(&world);
+        assert_eq!(explanation.broken_at(), hop, "{what}: {:#?}", explanation.findings);
+        let broken = explanation.findings.iter().find(|one| one.state == State::Broken);
+        let said = broken.and_then(|one| one.advice.clone()).unwrap_or_default();
+        assert!(said.contains(advice), "{what}: {said}");
+    }
 }
 
 #[test]

@@ -100,6 +100,8 @@ pub(crate) struct ImportSeen {
     pub(crate) ips: Vec<String>,
     pub(crate) sources: Vec<String>,
     pub(crate) ready: Option<Told>,
+    /// When it was written first.
+    pub(crate) written: Option<Timestamp>,
 }
 
 /// The imports of a member, of both editions.
@@ -112,6 +114,7 @@ pub(crate) fn imports(facts: &MemberFacts) -> Vec<ImportSeen> {
         ips: import.spec.ip.iter().filter(|ip| !ip.is_empty()).cloned().collect(),
         sources: import.spec.clusters.iter().map(|part| part.cluster.clone()).collect(),
         ready: None,
+        written: import.creation_timestamp().map(|time| time.0),
     });
     let mcs = facts.mcs_imports.iter().map(|import| {
         let status = import.status.clone().unwrap_or_default();
@@ -124,6 +127,7 @@ pub(crate) fn imports(facts: &MemberFacts) -> Vec<ImportSeen> {
             ips: import.spec.ips.clone(),
             sources: status.clusters.iter().map(|part| part.cluster.clone()).collect(),
             ready: ready.map(|one| told(one, &one.message)),
+            written: import.creation_timestamp().map(|time| time.0),
         }
     });
     kep.chain(mcs).collect()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use tombolo_playground::Directory;
 
 use crate::failure::Failure;
 use crate::span;
@@ -44,6 +45,8 @@ pub(crate) struct Places {
     /// Whether the person named them, so that none is left out.
     pub(crate) named: bool,
     pub(crate) timeout: Duration,
+    /// The playground that the kubeconfig belongs to, if it does.
+    pub(crate) playground: Option<Directory>,
 }
 
 impl Reach {
@@ -65,7 +68,15 @@ impl Reach {
         for name in &wanted {
             others.push(connect(&kubeconfig, name, self.timeout).await);
         }
-        Ok(Places { hub, others, named: !self.contexts.is_empty(), timeout: self.timeout })
+        let (named, playground) = (!self.contexts.is_empty(), self.playground());
+        Ok(Places { hub, others, named, timeout: self.timeout, playground })
+    }
+
+    /// A playground keeps its kubeconfig beside what else it tells.
+    fn playground(&self) -> Option<Directory> {
+        let file = self.kubeconfig.clone().or_else(|| std::env::var_os("KUBECONFIG").map(PathBuf::from))?;
+        let directory = Directory::new(file.parent()?);
+        (directory.kubeconfig() == file && directory.endpoints().is_ok()).then_some(directory)
     }
 
     fn read(&self) -> Result<Kubeconfig, Failure> {

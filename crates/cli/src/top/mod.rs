@@ -17,6 +17,7 @@ use self::screen::Screen;
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
 use crate::paint::Paint;
+use crate::parts::metrics;
 use crate::status::tables;
 use crate::survey::{Reach, Scope, survey};
 use crate::table::Table;
@@ -34,8 +35,6 @@ pub(crate) struct Arguments {
 }
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Far more than a page of metrics.
-const MOST_BYTES: u64 = 16 << 20;
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let places = arguments.reach.places().await?;
@@ -81,29 +80,9 @@ fn parts(busy: &[Busy]) -> String {
 /// The metrics of all parts of a playground; none if there is none.
 async fn sample(directory: &Directory) -> Sample {
     let Ok(endpoints) = directory.endpoints() else { return Sample::default() };
-    let mut all: Vec<(String, String)> =
-        endpoints.hub.parts.iter().map(|part| (format!("hub {}", part.name), part.admin.clone())).collect();
-    for member in &endpoints.members {
-        let name = &member.name;
-        all.extend(member.parts.iter().map(|part| (format!("{name} {}", part.name), part.admin.clone())));
-        for node in &member.nodes {
-            let place = format!("{name}/{}", node.name);
-            all.extend(node.parts.iter().map(|part| (format!("{place} {}", part.name), part.admin.clone())));
-        }
-    }
-    let asked = all.into_iter().map(|(name, address)| async move {
-        let text = tokio::time::timeout(EVERY, fetch(&address)).await.ok().and_then(Result::ok);
-        (name, text.map(|text| read(&text)))
+    let asked = endpoints.parts().into_iter().map(|part| async move {
+        let page = metrics(&part).await;
+        (part.name, page.map(|page| read(&page)))
     });
     Sample { at: Some(Instant::now()), parts: join_all(asked).await }
-}
-
-/// The page of an admin endpoint, which is on this computer.
-async fn fetch(address: &str) -> std::io::Result<String> {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let mut stream = tokio::net::TcpStream::connect(address).await?;
-    stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
-    let mut page = String::new();
-    stream.take(MOST_BYTES).read_to_string(&mut page).await?;
-    Ok(page)
 }

@@ -52,20 +52,23 @@ fn the_tour_holds_and_the_readme_shows_it() {
 
 #[test]
 fn every_line_of_the_tour_can_be_typed() {
-    let playground = Playground::start_with(tombolo(&["up", "--fast"]), 3, 2);
+    let up = tombolo(&["up", "--fast", "--balancer-capabilities", "member2=TCP-ONLY"]);
+    let playground = Playground::start_with(up, 3, 2);
     let bin = Path::new(env!("CARGO_BIN_EXE_tombolo")).parent().unwrap().display().to_string();
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
     let lines = kept();
     let lines: Vec<&str> = lines.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
     assert!(lines.len() > 30, "{lines:?}");
     for line in lines {
-        let line =
-            line.replace("tombolo fault", &format!("tombolo fault --dir {}", playground.dir().display()));
+        let line = ["fault", "outside"].iter().fold(line.to_owned(), |line, command| {
+            let here = format!("tombolo {command} --dir {}", playground.dir().display());
+            line.replace(&format!("tombolo {command}"), &here)
+        });
         // The tour itself waits for the first answer; a person would just try again.
         let patient =
             format!("set -o pipefail; for i in $(seq 30); do {line} && exit; sleep 0.3; done; exit 1");
         let output = Command::new("bash")
-            .args(["-c", if line.contains("exec client -- curl") { &patient } else { &line }])
+            .args(["-c", if line.contains("-- curl") { &patient } else { &line }])
             .env("KUBECONFIG", playground.dir().join("kubeconfig"))
             .env("PATH", &path)
             .output()

@@ -8,6 +8,7 @@ mod demo;
 mod lifecycle;
 mod load_balancers;
 mod native_names;
+mod ordinary_user;
 mod strategies;
 mod streams;
 mod traffic;

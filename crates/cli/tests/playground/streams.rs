@@ -32,6 +32,22 @@ fn run(program: &PathBuf, playground: &Playground, words: &[&str]) -> (Option<i3
     (status.code(), text(stdout), text(stderr))
 }
 
+/// A pod that sits at a terminal until somebody says something.
+const SITTER: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: sitter}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: sitter
+    image: host
+    command: [sh, -c, 'read line; test -t 0 && echo heard $line at a terminal']
+    stdin: true
+    stdinOnce: true
+    tty: true
+";
+
 fn start_talker(playground: &Playground) {
     let member = playground.at("member1");
     member.run("run talker --image=tombolo/echo").succeeds();
@@ -87,6 +103,15 @@ fn kubectl_forwards_ports_attaches_and_copies_through_stdin() {
     let mut attached = member.start("attach chatter");
     eventually("it is heard", || attached.next_line() == "tick");
     drop(attached);
+
+    let said = member.feed("run -i --restart=Never listener --image=host --command -- cat", "one\ntwo\n");
+    assert!(said.succeeds().contains("one\ntwo"), "{said}");
+    let phase = "wait pod/listener --for=jsonpath={.status.phase}=Succeeded --timeout=50s";
+    member.run(phase).succeeds();
+    member.feed("apply -f -", SITTER).succeeds();
+    member.run("wait pod/sitter --for=condition=Ready --timeout=50s").succeeds();
+    let said = member.feed("attach -i sitter", "hello\n");
+    assert!(said.succeeds().contains("heard hello at a terminal"), "{said}");
 
     let text = "line\n".repeat(20_000);
     let count = member.feed("exec -i talker -- wc -c", &text);

@@ -64,7 +64,7 @@ impl<'a> Frontends<'a> {
         let Frontends { wanted, node, .. } = *self;
         let allowed = wanted.ranges.allowed(family, &node.addresses, wanted.balancers(family));
         let balancers = wanted
-            .balancers(family)
+            .serving(family, port)
             .map(|ip| (frontend(FrontendKind::LoadBalancer, family, Some(ip), port), allowed.clone()));
         let others = wanted
             .external(family)

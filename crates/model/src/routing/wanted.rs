@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec, SessionAffinityConfig};
+use k8s_openapi::api::core::v1::{
+    LoadBalancerIngress, Service, ServicePort, ServiceSpec, SessionAffinityConfig,
+};
 use tombolo_api::service::{HEADLESS, IpFamily, Protocol, SessionAffinity};
 
 use super::gathered::Gathered;
@@ -23,6 +25,8 @@ pub(super) struct Wanted<'a> {
     pub(super) external_ips: BTreeSet<IpAddr>,
     /// Those that packets arrive with (`ipMode: VIP`).
     pub(super) balancer_ips: BTreeSet<IpAddr>,
+    /// What the load balancer says it does not serve (`ingress.ports.error`): an address and a port of it.
+    pub(super) unserved: BTreeSet<(IpAddr, Protocol, u16)>,
     pub(super) ports: Vec<Port<'a>>,
     pub(super) internal_local: bool,
     pub(super) external_local: bool,
@@ -65,6 +69,7 @@ impl<'a> Wanted<'a> {
             } else {
                 BTreeSet::new()
             },
+            unserved: unserved(service),
             ranges: Ranges::read(spec.load_balancer_source_ranges.as_deref().unwrap_or_default(), gathered),
             health_check_port: spec
                 .health_check_node_port
@@ -84,6 +89,12 @@ impl<'a> Wanted<'a> {
     /// The load balancer's addresses of a family.
     pub(super) fn balancers(&self, family: IpFamily) -> impl Iterator<Item = IpAddr> {
         self.balancer_ips.iter().copied().filter(move |ip| family_of(*ip) == family)
+    }
+
+    /// Those at which the load balancer serves a port.
+    pub(super) fn serving(&self, family: IpFamily, port: &Port<'_>) -> impl Iterator<Item = IpAddr> {
+        let (protocol, number) = (port.protocol, port.number);
+        self.balancers(family).filter(move |ip| !self.unserved.contains(&(*ip, protocol, number)))
     }
 }
 
@@ -131,12 +142,27 @@ fn addresses<'t>(
     texts.filter_map(&mut read).collect()
 }
 
-fn balancer_ips(service: &Service, families: &[IpFamily], gathered: &mut Gathered) -> BTreeSet<IpAddr> {
+fn ingress(service: &Service) -> &[LoadBalancerIngress] {
     let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
-    let ingress = status.and_then(|status| status.ingress.as_deref()).unwrap_or_default();
+    status.and_then(|status| status.ingress.as_deref()).unwrap_or_default()
+}
+
+fn unserved(service: &Service) -> BTreeSet<(IpAddr, Protocol, u16)> {
+    let of_entry = |entry: &LoadBalancerIngress| {
+        let ip = entry.ip.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
+        let ports = entry.ports.iter().flatten().filter(|port| port.error.is_some());
+        ports
+            .filter_map(|port| Some((ip?, protocol(Some(&port.protocol))?, number(port.port)?)))
+            .collect::<Vec<_>>()
+    };
+    ingress(service).iter().flat_map(of_entry).collect()
+}
+
+fn balancer_ips(service: &Service, families: &[IpFamily], gathered: &mut Gathered) -> BTreeSet<IpAddr> {
     // Behind a balancer that is a proxy, packets arrive at a node port; its address is best reached through it.
     let arrives = |mode: &Option<String>| mode.as_deref().is_none_or(|mode| mode == "VIP");
-    let texts = ingress.iter().filter(|entry| arrives(&entry.ip_mode)).filter_map(|entry| entry.ip.as_ref());
+    let texts =
+        ingress(service).iter().filter(|entry| arrives(&entry.ip_mode)).filter_map(|entry| entry.ip.as_ref());
     let texts = texts.filter(|text| !text.is_empty());
     addresses("status.loadBalancer.ingress", texts, families, gathered)
 }

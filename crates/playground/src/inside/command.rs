@@ -2,17 +2,40 @@
 //! has not asked for, which few commands are made for: so that is done here, for them.
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 use tokio::signal::unix::{SignalKind, signal};
 
-pub(super) async fn run(words: &[String], directory: Option<&Path>) -> io::Result<ExitCode> {
+use crate::kubelet::IN_TERMINAL;
+
+/// What a command hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Input {
+    /// Somebody may speak to it.
+    pub(super) listening: bool,
+    /// Its terminal is its standard output.
+    pub(super) tty: bool,
+}
+
+impl Input {
+    fn open(self) -> io::Result<Stdio> {
+        Ok(match self {
+            Self { tty: true, .. } => io::stdout().as_fd().try_clone_to_owned()?.into(),
+            Self { listening: true, .. } => Stdio::inherit(),
+            _ => Stdio::null(),
+        })
+    }
+}
+
+pub(super) async fn run(words: &[String], directory: Option<&Path>, input: Input) -> io::Result<ExitCode> {
+    let words = if input.tty { [&IN_TERMINAL.map(str::to_owned), words].concat() } else { words.to_vec() };
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let (mut terminate, mut ended) = (signal(SignalKind::terminate())?, signal(SignalKind::child())?);
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).current_dir(directory.unwrap_or(Path::new("/")));
+    command.args(arguments).stdin(input.open()?).current_dir(directory.unwrap_or(Path::new("/")));
     let child = command.spawn().map_err(|error| io::Error::other(format!("{program}: {error}")))?;
     let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     loop {

@@ -12,7 +12,9 @@ mod netexec;
 mod server;
 mod socat;
 
-use std::io::{self, BufRead as _};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
-use crate::kubelet::{Launch, Program};
+use crate::kubelet::{Launch, Listening, Program};
 use crate::unshare::unshare;
 
 /// How long echo goes on after it was told to end: proxies of other clusters take a moment to hear of it.
@@ -61,16 +63,16 @@ fn complain(what: &str) -> ExitCode {
 
 fn prepare() -> io::Result<Launch> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    // A parent that went before the kernel knew what to do then has closed its end.
     let stdin = io::stdin();
+    // Not through the buffer of standard input: what follows is for the container.
+    let mut pipe = File::from(stdin.as_fd().try_clone_to_owned()?);
+    let launch = Launch::receive(&mut pipe)?;
+    // A parent that went before the kernel knew what to do then has closed its end.
     let mut lifeline = [PollFd::new(&stdin, PollFlags::empty())];
     poll(&mut lifeline, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-    if line.is_empty() || lifeline[0].revents().contains(PollFlags::HUP) {
+    if lifeline[0].revents().contains(PollFlags::HUP) {
         return Err(io::ErrorKind::BrokenPipe.into());
     }
-    let launch: Launch = serde_json::from_str(&line)?;
     unshare(UnshareFlags::NEWNS | UnshareFlags::NEWUTS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     rustix::system::sethostname(launch.identity.pod.as_bytes())?;
@@ -102,7 +104,10 @@ fn run(launch: Launch) -> ExitCode {
             }
             Program::Socat(arguments) => until_told(socat::run(&arguments), Duration::ZERO).await,
             Program::Idle => until_told(std::future::pending(), Duration::ZERO).await,
-            Program::Command(words) => command::run(&words, directory.as_deref()).await,
+            Program::Command(words) => {
+                let input = command::Input { listening: launch.input != Listening::No, tty: launch.tty };
+                command::run(&words, directory.as_deref(), input).await
+            }
         }
     });
     outcome.unwrap_or_else(|error| complain(&error.to_string()))

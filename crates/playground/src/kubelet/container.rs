@@ -4,7 +4,8 @@
 //! the child is the first process of a new one: when it goes, all its descendants go. The thread stays until then, because
 //! the child asks the kernel to be killed when the thread that made it ends, and so dies with the playground.
 
-use std::io::{self, PipeReader, Write as _};
+use std::fs::File;
+use std::io::{self, PipeReader, Read as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -20,6 +21,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
 
+use super::exec::open_terminal;
+use super::input::Input;
 use super::launch::Launch;
 use super::log::Log;
 use crate::inside::SUBCOMMAND;
@@ -34,6 +37,20 @@ pub(crate) struct Container {
     process: Arc<OwnedFd>,
     ended: watch::Receiver<Option<Ended>>,
     launch: Launch,
+    input: Input,
+}
+
+/// What a process that was started leaves in our hands.
+struct Started {
+    process: OwnedFd,
+    output: Output,
+    input: Input,
+}
+
+/// Where a container speaks.
+enum Output {
+    Pipe(PipeReader),
+    Terminal(File),
 }
 
 /// How a process ended.
@@ -57,21 +74,29 @@ impl Container {
         let (tell, ended) = watch::channel(None);
         let (network, spec) = (network.clone(), launch.clone());
         let body = move || match spawn(&network, &spec) {
-            Ok((mut child, process, output)) => {
-                // The first process holds this end to notice when its parent goes: keep it.
-                let lifeline = child.stdin.take();
-                let _ = started.send(Ok((process, output)));
+            Ok((mut child, begun)) => {
+                let _ = started.send(Ok(begun));
                 let status = child.wait().unwrap_or_else(|_| ExitStatus::from_raw(255 << 8));
-                drop(lifeline);
                 tell.send_replace(Some(Ended::now(status)));
             }
             Err(error) => drop(started.send(Err(error))),
         };
         thread::Builder::new().name("container".to_owned()).spawn(body)?;
-        let (process, output) = begun.await.map_err(io::Error::other)??;
-        let output = pipe::Receiver::from_owned_fd(output.into())?;
-        tokio::spawn(read_output(output, log));
-        Ok(Self { process: Arc::new(process), ended, launch })
+        let Started { process, output, input } = begun.await.map_err(io::Error::other)??;
+        match output {
+            Output::Pipe(end) => {
+                tokio::spawn(read_output(pipe::Receiver::from_owned_fd(end.into())?, log));
+            }
+            Output::Terminal(end) => {
+                thread::Builder::new().name("terminal".to_owned()).spawn(move || read_terminal(end, &log))?;
+            }
+        }
+        Ok(Self { process: Arc::new(process), ended, launch, input })
+    }
+
+    /// What can be said to it.
+    pub(crate) fn input(&self) -> &Input {
+        &self.input
     }
 
     /// Waits for its end.
@@ -166,25 +191,41 @@ fn connect_here(process: &OwnedFd, port: u16) -> io::Result<TcpStream> {
     TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), CONNECT)
 }
 
-fn spawn(network: &Namespace, launch: &Launch) -> io::Result<(Child, OwnedFd, PipeReader)> {
+fn spawn(network: &Namespace, launch: &Launch) -> io::Result<(Child, Started)> {
     network.enter()?;
     unshare(UnshareFlags::NEWPID)?;
-    let (output, end) = io::pipe()?;
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("tombolo").arg(SUBCOMMAND).env_clear().envs(&launch.environment);
-    command.stdin(Stdio::piped()).stdout(end.try_clone()?).stderr(end);
+    command.arg0("tombolo").arg(SUBCOMMAND).env_clear().envs(&launch.environment).stdin(Stdio::piped());
+    let (output, terminal) = if launch.tty {
+        let (ours, theirs) = open_terminal()?;
+        command.stdout(theirs.try_clone()?).stderr(theirs);
+        (Output::Terminal(File::from(ours.try_clone()?)), Some(ours))
+    } else {
+        let (output, end) = io::pipe()?;
+        command.stdout(end.try_clone()?).stderr(end);
+        (Output::Pipe(output), None)
+    };
     let mut child = command.spawn()?;
     let process = open(&child)?;
-    let mut told = serde_json::to_vec(launch)?;
-    told.push(b'\n');
-    child.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?.write_all(&told)?;
-    Ok((child, process, output))
+    let pipe = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let mut pipe = File::from(OwnedFd::from(pipe));
+    launch.send(&mut pipe)?;
+    Ok((child, Started { process, output, input: Input::new(pipe, terminal, launch.input) }))
 }
 
 /// A handle that never means another process.
 fn open(child: &Child) -> io::Result<OwnedFd> {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     Ok(pidfd_open(id, PidfdFlags::empty())?)
+}
+
+/// A terminal that nobody has open any more gives an error, which is its end.
+fn read_terminal(mut output: File, log: &Log) {
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = output.read(&mut buffer) {
+        log.write(&buffer[..count], Timestamp::now());
+    }
+    log.close(Timestamp::now());
 }
 
 async fn read_output(mut output: pipe::Receiver, log: Arc<Log>) {

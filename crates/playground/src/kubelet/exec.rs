@@ -18,6 +18,9 @@ use super::container::Door;
 /// Chunks that may wait on the way; whoever sends more waits, too.
 const WAITING: usize = 16;
 
+/// Before a command: makes its terminal the one that controls it.
+pub(crate) const IN_TERMINAL: [&str; 3] = ["setsid", "--ctty", "--wait"];
+
 /// The ends of a command's streams that stay here.
 struct Ends {
     stdin: Option<File>,
@@ -68,18 +71,23 @@ fn pipes(options: ExecOptions) -> io::Result<(Ends, Prepare, Vec<String>)> {
     Ok((Ends { stdin, outputs, terminal: None }, Box::new(prepare), options.command))
 }
 
-/// A terminal of its own. `setsid` makes it the one that controls the command, so that Ctrl-C works.
-fn terminal(options: ExecOptions) -> io::Result<(Ends, Prepare, Vec<String>)> {
+/// Both ends of a new terminal: the one that a person would sit at, and the one that a program has.
+pub(super) fn open_terminal() -> io::Result<(OwnedFd, File)> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&ours)?;
     unlockpt(&ours)?;
     let path = ptsname(&ours, Vec::new())?.to_string_lossy().into_owned();
-    let theirs = File::options().read(true).write(true).open(path)?;
+    Ok((ours, File::options().read(true).write(true).open(path)?))
+}
+
+/// A terminal of its own. `setsid` makes it the one that controls the command, so that Ctrl-C works.
+fn terminal(options: ExecOptions) -> io::Result<(Ends, Prepare, Vec<String>)> {
+    let (ours, theirs) = open_terminal()?;
     let copies = (theirs.try_clone()?, theirs.try_clone()?);
     let prepare = move |command: &mut Command| {
         command.stdin(theirs).stdout(copies.0).stderr(copies.1).env("TERM", "xterm");
     };
-    let command = ["setsid", "--ctty", "--wait"].map(str::to_owned).into_iter().chain(options.command);
+    let command = IN_TERMINAL.map(str::to_owned).into_iter().chain(options.command);
     let ends = Ends {
         stdin: Some(File::from(ours.try_clone()?)),
         outputs: vec![(Output::Stdout, File::from(ours.try_clone()?))],
@@ -110,7 +118,7 @@ fn read_all(mut file: File, stream: Output, said: &mpsc::Sender<(Output, Bytes)>
     }
 }
 
-fn follow_size(terminal: &OwnedFd, mut sizes: mpsc::Receiver<(u16, u16)>) {
+pub(super) fn follow_size(terminal: &OwnedFd, mut sizes: mpsc::Receiver<(u16, u16)>) {
     while let Some((width, height)) = sizes.blocking_recv() {
         let size = Winsize { ws_row: height, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 };
         let _ = tcsetwinsize(terminal, size);

@@ -8,14 +8,11 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use tokio::sync::{mpsc, oneshot};
-use tombolo_apiserver::{Connection, ContainerPlace, ExecOptions, LogOptions, Nodes, Output, Session};
+use tombolo_apiserver::{Connection, ContainerPlace, ExecOptions, LogOptions, Nodes, Session};
 
 use super::log::{Line, Log};
-use super::{ContainerKey, Host, exec, lock};
+use super::{ContainerKey, Host, attach, exec, lock};
 
-/// Chunks that may wait on the way to whoever listens.
-const WAITING: usize = 16;
 /// How often somebody who follows a log looks whether the container still runs.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -68,9 +65,13 @@ impl Nodes for Hosts {
         Box::pin(async move {
             let host = self.find(&place.node)?;
             let key = (place.pod, place.container);
-            let log = host.find_log(&key).filter(|_| host.is_running(&key));
-            let log = log.ok_or_else(|| format!("container {:?} does not run", key.1))?;
-            Ok(listen(Arc::downgrade(&host), key, log))
+            let log = host.find_log(&key);
+            // Who listens first and looks then hears the end.
+            let heard = log.map(|log| log.listen());
+            let (heard, container) = heard
+                .zip(host.container(&key))
+                .ok_or_else(|| format!("container {:?} does not run", key.1))?;
+            attach::start(container, heard).map_err(|error| error.to_string())
         })
     }
 
@@ -89,27 +90,6 @@ impl Nodes for Hosts {
             Ok(Box::new(stream) as Box<dyn Connection>)
         })
     }
-}
-
-/// What a container says from now on. Both its streams are one, as in its log; nothing can be said to it.
-fn listen(host: Weak<Host>, key: ContainerKey, log: Arc<Log>) -> Session {
-    let (said, output) = mpsc::channel(WAITING);
-    let (stdin, _) = mpsc::channel(1);
-    let (resize, _) = mpsc::channel(1);
-    let (tell, ended) = oneshot::channel();
-    tokio::spawn(async move {
-        let mut from = log.since(0).1;
-        let is_running = || host.upgrade().is_some_and(|host| host.is_running(&key));
-        while let Some((lines, next)) = more(&log, from, is_running).await {
-            if said.send((Output::Stdout, show(&lines, false))).await.is_err() {
-                return;
-            }
-            from = next;
-        }
-        drop(said);
-        let _ = tell.send(Ok(0));
-    });
-    Session { stdin, resize, output, ended }
 }
 
 /// What is there, and if asked what comes.

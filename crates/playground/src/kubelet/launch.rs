@@ -1,6 +1,7 @@
 //! What it takes to run a container: program, environment, identity. Pure but for being sent to the process.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -31,6 +32,29 @@ pub(crate) struct Launch {
     pub(crate) resolv_conf: Option<PathBuf>,
     pub(crate) working_directory: Option<PathBuf>,
     pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) input: Listening,
+    /// It has a terminal.
+    pub(crate) tty: bool,
+}
+
+/// Whether a container can be spoken to.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub(crate) enum Listening {
+    #[default]
+    No,
+    /// Until the first who attaches has said everything.
+    Once,
+    Always,
+}
+
+impl Listening {
+    fn of(container: &Container) -> Self {
+        match (container.stdin, container.stdin_once) {
+            (Some(true), Some(true)) => Self::Once,
+            (Some(true), _) => Self::Always,
+            _ => Self::No,
+        }
+    }
 }
 
 /// Where a pod is.
@@ -67,7 +91,33 @@ impl Launch {
             resolv_conf: place.resolv_conf.clone(),
             working_directory: container.working_dir.clone().map(PathBuf::from),
             environment,
+            input: Listening::of(container),
+            tty: container.tty.unwrap_or(false),
         })
+    }
+}
+
+/// Longer than anything that is told.
+const MOST_BYTES: u32 = 1 << 20;
+
+impl Launch {
+    /// Tells the process of a container what it is; what follows on the same pipe is for the container itself.
+    pub(crate) fn send(&self, to: &mut impl Write) -> io::Result<()> {
+        let told = serde_json::to_vec(self)?;
+        let length = u32::try_from(told.len()).ok().filter(|length| *length <= MOST_BYTES);
+        let length = length.ok_or_else(|| io::Error::other("there is too much to tell"))?;
+        to.write_all(&length.to_be_bytes())?;
+        to.write_all(&told)
+    }
+
+    /// The other end of it. Reads not a byte too much.
+    pub(crate) fn receive(from: &mut impl Read) -> io::Result<Self> {
+        let mut length = [0; 4];
+        from.read_exact(&mut length)?;
+        let length = u32::from_be_bytes(length).min(MOST_BYTES);
+        let mut told = vec![0; usize::try_from(length).unwrap_or_default()];
+        from.read_exact(&mut told)?;
+        Ok(serde_json::from_slice(&told)?)
     }
 }
 
@@ -203,6 +253,24 @@ mod tests {
         assert_eq!(launch.environment["BOTH"], "echo at 10.1.2.3");
         assert_eq!(launch.environment["HOSTNAME"], "p");
         assert!(launch.environment["PATH"].ends_with(":/tools"));
+    }
+
+    #[test]
+    fn what_a_container_is_told_arrives_and_nothing_that_follows_is_taken() {
+        let pod: Pod = from_value(json!({
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"name": "c", "image": "host", "command": ["cat"], "stdin": true, "stdinOnce": true}]},
+        }))
+        .unwrap();
+        let launch = Launch::new(&pod, &pod.spec.as_ref().unwrap().containers[0], &place()).unwrap();
+        assert_eq!((launch.input, launch.tty), (Listening::Once, false));
+        let mut pipe = Vec::new();
+        launch.send(&mut pipe).unwrap();
+        pipe.extend_from_slice(b"typed");
+        let mut pipe = pipe.as_slice();
+        assert_eq!(Launch::receive(&mut pipe).unwrap(), launch);
+        assert_eq!(pipe, b"typed");
+        assert!(Launch::receive(&mut &b"\xff\xff\xff\xff{"[..]).is_err());
     }
 
     #[test]

@@ -3,13 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use bytes::Bytes;
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 /// Older lines go when there is more.
 const MOST_BYTES: usize = 256 * 1024;
 /// A longer line is cut in pieces.
 const LONGEST_LINE: usize = 16 * 1024;
+/// Chunks that may wait for whoever listens; who is slower loses some.
+const WAITING: usize = 64;
 
 /// A line, without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub(crate) struct Log {
     lines: Mutex<Lines>,
     /// How many lines there ever were.
     count: watch::Sender<u64>,
+    /// What it says, as it says it; nothing at the end of a life.
+    said: broadcast::Sender<Bytes>,
 }
 
 #[derive(Debug, Default)]
@@ -37,13 +42,16 @@ struct Lines {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { lines: Mutex::default(), count: watch::Sender::new(0) }
+        Self { lines: Mutex::default(), count: watch::Sender::new(0), said: broadcast::Sender::new(WAITING) }
     }
 }
 
 impl Log {
     /// Takes what came out of the container.
     pub(crate) fn write(&self, bytes: &[u8], time: Timestamp) {
+        if self.said.receiver_count() > 0 {
+            let _ = self.said.send(Bytes::copy_from_slice(bytes));
+        }
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         for byte in bytes {
             if *byte == b'\n' || lines.partial.len() >= LONGEST_LINE {
@@ -63,6 +71,12 @@ impl Log {
             lines.end_line(time);
         }
         self.tell(lines.dropped + lines.kept.len() as u64);
+        let _ = self.said.send(Bytes::new());
+    }
+
+    /// What comes from now on, before it is a line; an empty chunk is the end.
+    pub(crate) fn listen(&self) -> broadcast::Receiver<Bytes> {
+        self.said.subscribe()
     }
 
     fn tell(&self, count: u64) {

@@ -3,11 +3,13 @@
 //! A pod is a network namespace at its own wire and a process per container. One task looks after each pod (`worker`) and
 //! tells the API server what is true; nothing is written on disk, and whatever ends this task kills the processes.
 
+mod attach;
 mod board;
 mod container;
 mod exec;
 mod hosts;
 mod image;
+mod input;
 mod launch;
 mod log;
 mod probe;
@@ -16,9 +18,10 @@ mod registration;
 mod status;
 mod worker;
 
+pub(crate) use self::exec::IN_TERMINAL;
 pub(crate) use self::hosts::Hosts;
 pub(crate) use self::image::Program;
-pub(crate) use self::launch::{Identity, Launch};
+pub(crate) use self::launch::{Identity, Launch, Listening};
 
 use std::collections::BTreeMap;
 use std::io;
@@ -242,7 +245,11 @@ impl Host {
     }
 
     fn door(&self, key: &ContainerKey) -> Option<Door> {
-        lock(&self.running).get(key).and_then(Weak::upgrade).map(|container| container.door())
+        self.container(key).map(|container| container.door())
+    }
+
+    fn container(&self, key: &ContainerKey) -> Option<Arc<Container>> {
+        lock(&self.running).get(key).and_then(Weak::upgrade)
     }
 
     fn is_running(&self, key: &ContainerKey) -> bool {

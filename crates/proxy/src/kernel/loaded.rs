@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
-use tombolo_nft::{Batch, Element, Family, Socket, Value as Data};
+use tombolo_nft::{Batch, Element, Family, Socket, Table, Value as Data};
 
 use super::table;
 use crate::plan::Plan;
 use crate::ruleset::encode::{self, Encoded};
-use crate::ruleset::{Extra, Skeleton, is_choice, is_sticky_set};
+use crate::ruleset::{Extra, Skeleton, TABLE, is_choice, is_sticky_set};
 
 /// A set or map of one family.
 pub(super) type Place = (Family, Cow<'static, str>);
@@ -30,8 +30,13 @@ pub(super) fn write(batch: &mut Batch, removed: &Groups, added: &Groups) {
     for ((family, set), elements) in removed {
         batch.delete_elements(&table(*family), set, elements);
     }
+    add(batch, TABLE, added);
+}
+
+/// Adds elements to the tables of a name.
+pub(super) fn add(batch: &mut Batch, name: &str, added: &Groups) {
     for ((family, set), elements) in added {
-        batch.add_elements(&table(*family), set, elements);
+        batch.add_elements(&Table::new(*family, name), set, elements);
     }
 }
 

@@ -1,22 +1,23 @@
 //! The kernel's tables, made to be what the plan says. No choice is left here: it writes what differs.
 //!
-//! Every change is one transaction, so a packet sees all of it or nothing. What the kernel holds is read only at the start,
-//! and when somebody else changed something.
+//! Every change of what Services want is one transaction, so a packet sees all of it or nothing. What the kernel holds is
+//! read only at the start, and when somebody else changed something.
 
 mod loaded;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use tombolo_model::routing::Claim;
 use tombolo_nft::{Batch, CommitError, Element, Family, Flow, Forgotten, Socket, Table};
 
-use self::loaded::{Groups, Loaded, group, wanted, write};
+use self::loaded::{Groups, Loaded, add, group, wanted, write};
 use crate::plan::{Changes, Key, Plan, Value};
 use crate::ruleset::encode::{self, affinity_matches};
-use crate::ruleset::{Extra, Settings, Skeleton, TABLE};
+use crate::ruleset::{Extra, STAND_IN, Settings, Skeleton, TABLE};
 
 /// Sets with so many elements at first get a table of fixed size, with room for as many again: growing a table costs more
 /// than filling it. When that is full everything is made anew, once.
@@ -61,9 +62,9 @@ impl Kernel {
         self.generation = None;
     }
 
-    /// Takes over what is loaded and writes what differs from the plan. Tables of other rules than ours are replaced, in
-    /// one transaction, too.
+    /// Takes over what is loaded and writes what differs from the plan. Tables of other rules than ours are replaced.
     pub fn adopt(&mut self, plan: &Plan) -> Result<Written, CommitError> {
+        self.remove_stand_in()?;
         let loaded = self.load()?;
         let written = match loaded {
             Some(loaded) => match self.amend(plan, loaded) {
@@ -112,25 +113,50 @@ impl Kernel {
     }
 
     /// Makes both tables anew.
+    ///
+    /// A packet amid rules that are deleted finds their maps empty. So tables with the same content stand in for those
+    /// that go: what the rules of one table do not translate, those of the other do.
     fn replace(&mut self, plan: &Plan) -> Result<Written, CommitError> {
-        // What several Services want comes several times, which does no harm.
-        let added = group(plan.elements().map(|(key, value)| encode::element(key, value)));
+        let content = Content::of(plan);
+        let stand_in = self.socket.tables()?.iter().any(|(table, _)| table.name == TABLE);
+        if stand_in {
+            self.socket.commit(&self.made_anew(STAND_IN, &content))?;
+            let_packets_pass();
+        }
+        let batch = self.made_anew(TABLE, &content);
+        let outcome = self.socket.commit(&batch);
+        if stand_in {
+            let_packets_pass();
+            self.remove_stand_in()?;
+        }
+        outcome?;
+        let elements = content.elements.values().map(Vec::len).sum();
+        self.extras = content.extras;
+        Ok(Written { elements, bytes: batch.size(), anew: true, untidy: false })
+    }
+
+    /// Tables of a name, whatever was there before.
+    fn made_anew(&self, name: &str, content: &Content) -> Batch {
         let mut batch = Batch::new();
         for skeleton in &self.skeletons {
+            let table = Table::new(skeleton.table.family, name);
             // Added first, so that there is something to delete.
-            batch.add_table(&skeleton.table, None);
-            batch.delete_table(&skeleton.table);
-            let count = |set: &str| added.get(&(skeleton.table.family, set.to_owned().into())).map(Vec::len);
-            skeleton.add_to(&mut batch, |set| room(count(set)));
+            batch.add_table(&table, None);
+            batch.delete_table(&table);
+            skeleton.add_to(&mut batch, &table, |set| room(content.count(table.family, set)));
         }
-        let extras: BTreeSet<(Family, Extra)> =
-            plan.elements().filter_map(|(key, value)| Extra::needed(key, value)).collect();
-        extras.iter().for_each(|(family, extra)| extra.add_to(&mut batch, &table(*family)));
-        let elements = added.values().map(Vec::len).sum();
-        write(&mut batch, &BTreeMap::new(), &added);
-        self.socket.commit(&batch)?;
-        self.extras = extras;
-        Ok(Written { elements, bytes: batch.size(), anew: true, untidy: false })
+        content
+            .extras
+            .iter()
+            .for_each(|(family, extra)| extra.add_to(&mut batch, &Table::new(*family, name)));
+        add(&mut batch, name, &content.elements);
+        batch
+    }
+
+    /// Also what a proxy left that ended while it made the tables anew.
+    fn remove_stand_in(&mut self) -> Result<(), CommitError> {
+        let batch = deletion(&mut self.socket, &[STAND_IN])?;
+        self.socket.commit(&batch)
     }
 
     /// What is loaded, if it is ours and whole.
@@ -274,11 +300,41 @@ impl Kernel {
 /// Removes our tables from a network namespace. Returns whether there were any.
 pub fn clean_up(namespace: Option<&Path>) -> Result<bool, CommitError> {
     let mut socket = namespace.map_or_else(Socket::open, Socket::open_in)?;
-    let mut batch = Batch::new();
-    let ours = socket.tables()?.into_iter().filter(|(table, _)| table.name == TABLE);
-    ours.for_each(|(table, _)| batch.delete_table(&table));
+    let batch = deletion(&mut socket, &[TABLE, STAND_IN])?;
     socket.commit(&batch)?;
     Ok(!batch.is_empty())
+}
+
+/// Of all tables of these names.
+fn deletion(socket: &mut Socket, names: &[&str]) -> io::Result<Batch> {
+    let mut batch = Batch::new();
+    let ours = socket.tables()?.into_iter().filter(|(table, _)| names.contains(&table.name.as_str()));
+    ours.for_each(|(table, _)| batch.delete_table(&table));
+    Ok(batch)
+}
+
+/// Waits until no packet is amid rules that it entered before. That takes microseconds; nothing tells when.
+fn let_packets_pass() {
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+/// What a plan fills tables with.
+struct Content {
+    elements: Groups,
+    extras: BTreeSet<(Family, Extra)>,
+}
+
+impl Content {
+    fn of(plan: &Plan) -> Self {
+        // What several Services want comes several times, which does no harm.
+        let elements = group(plan.elements().map(|(key, value)| encode::element(key, value)));
+        let extras = plan.elements().filter_map(|(key, value)| Extra::needed(key, value)).collect();
+        Self { elements, extras }
+    }
+
+    fn count(&self, family: Family, set: &str) -> Option<usize> {
+        self.elements.get(&(family, set.to_owned().into())).map(Vec::len)
+    }
 }
 
 /// The size of a set that begins with so many elements, if that is known to be many.

@@ -31,7 +31,7 @@ pub struct Update {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub changes: Changes,
-    /// UDP flows whose server serves no more.
+    /// UDP flows whose server serves no more, or that never had one.
     pub gone: BTreeSet<(Claim, SocketAddr)>,
 }
 
@@ -77,6 +77,11 @@ impl Plan {
         updates.into_iter().for_each(|update| self.enter(update, &mut journal));
         let Outcome { changes, gone } = journal.outcome;
         Outcome { changes: changes.settled(), gone }
+    }
+
+    /// The UDP flows that nobody translated, if there were no rules before.
+    pub fn untranslated(&self) -> BTreeSet<(Claim, SocketAddr)> {
+        self.services.values().flat_map(|planned| untranslated(&planned.elements)).collect()
     }
 
     /// The same for somebody who compares the whole plan afterwards and needs no list of changes.
@@ -155,6 +160,8 @@ impl Plan {
         let gone =
             datagrams(&before).filter(|flow| !still.contains(flow) && !planned.serving.contains(&flow.1));
         journal.outcome.gone.extend(gone);
+        let known: BTreeSet<(Claim, SocketAddr)> = untranslated(&before).collect();
+        journal.outcome.gone.extend(untranslated(after).filter(|flow| !known.contains(flow)));
         self.services.insert(service.clone(), planned);
         wanted
     }
@@ -207,6 +214,11 @@ impl Plan {
     pub fn owner(&self, claim: &Claim) -> Option<&ServiceKey> {
         self.claims.get(claim)?.first()
     }
+}
+
+/// The flows of UDP that began before anybody served their frontend, and went to its address as it is.
+fn untranslated(elements: &Elements) -> impl Iterator<Item = (Claim, SocketAddr)> {
+    datagrams(elements).filter_map(|(claim, _)| Some((claim, SocketAddr::new(claim.address?, claim.port))))
 }
 
 /// The flows of UDP: nobody would notice that their server is gone.

@@ -23,6 +23,8 @@ use self::registers::Registers;
 
 /// The name of our tables.
 pub(crate) const TABLE: &str = "tombolo-proxy";
+/// The name of those that stand in for them while they are made anew.
+pub(crate) const STAND_IN: &str = "tombolo-proxy-stand-in";
 /// Who sticks to whom, at most; when it is full, new clients just do not stick.
 const MOST_AFFINITY: u32 = 262_144;
 /// What `fib … type` gives for an address of this host.
@@ -75,15 +77,16 @@ impl Skeleton {
         format!("tombolo proxy, rules {:016x}", hasher.finish())
     }
 
-    /// Makes everything; `room` says how many elements a set needs to have room for, if that is known to be many.
-    pub(crate) fn add_to(&self, batch: &mut Batch, room: impl Fn(&str) -> Option<u32>) {
-        batch.add_table(&self.table, Some(&self.comment()));
+    /// Makes everything in a table; `room` says how many elements a set needs to have room for, if that is known to be
+    /// many.
+    pub(crate) fn add_to(&self, batch: &mut Batch, table: &Table, room: impl Fn(&str) -> Option<u32>) {
+        batch.add_table(table, Some(&self.comment()));
         for object in &self.objects {
             match object {
-                Object::Chain(name, hook) => batch.add_chain(&self.table, name, *hook),
-                Object::Set(set) if set.interval || set.dynamic.is_some() => batch.add_set(&self.table, set),
-                Object::Set(set) => batch.add_set(&self.table, &Set { most: room(&set.name), ..set.clone() }),
-                Object::Rule(chain, rule) => batch.add_rule(&self.table, chain, rule),
+                Object::Chain(name, hook) => batch.add_chain(table, name, *hook),
+                Object::Set(set) if set.interval || set.dynamic.is_some() => batch.add_set(table, set),
+                Object::Set(set) => batch.add_set(table, &Set { most: room(&set.name), ..set.clone() }),
+                Object::Rule(chain, rule) => batch.add_rule(table, chain, rule),
             }
         }
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tombolo_proxy::kernel::clean_up;
 use tombolo_testkit::lab::{Namespace, isolated};
 
-use crate::world::{From, PORT, VIP, World, both, ready, service};
+use crate::world::{From, LB, PORT, VIP, World, both, ready, service};
 
 fn socket(place: &Namespace, to: SocketAddr) -> UdpSocket {
     place.within(|| {
@@ -41,6 +41,20 @@ fn a_live_udp_socket_follows_when_its_server_is_replaced() {
 }
 
 #[test]
+fn a_udp_socket_that_was_there_before_its_service_is_served() {
+    isolated(|| {
+        let mut world = World::new(&[3, 1]);
+        let sockets = both(LB).map(|address| socket(&world.lab.nodes[0].pods[2], (address, PORT).into()));
+        for socket in &sockets {
+            // It leads nowhere, which the kernel remembers.
+            socket.send(b"?").unwrap();
+        }
+        world.set(&service(json!({})), &[ready(0, 0)]);
+        assert_eq!(sockets.map(|socket| server(&socket)), ["pod1-1", "pod1-1"]);
+    });
+}
+
+#[test]
 fn what_others_do_to_the_tables_is_noticed_and_mended() {
     isolated(|| {
         let mut world = World::new(&[2, 1]);
@@ -54,6 +68,8 @@ fn what_others_do_to_the_tables_is_noticed_and_mended() {
             "nft flush chain ip tombolo-proxy services",
             "nft flush chain ip tombolo-proxy lb-1",
             "nft delete table ip6 tombolo-proxy",
+            // As a proxy leaves it that ends while it makes the tables anew.
+            "nft add table ip tombolo-proxy-stand-in",
             "nft flush ruleset",
         ] {
             let before = place.run("nft list ruleset");

@@ -1,9 +1,5 @@
 //! A proxy that ends and starts again under load: nobody notices.
-//!
-//! One with other rules makes the tables anew. A packet in the middle of the old rules may then find their maps empty, so
-//! that a connection that begins in this instant is refused; no other may be.
 
-use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
@@ -22,18 +18,15 @@ fn a_restart_under_load_fails_no_connection() {
         world.set(&service(json!({})), &all);
         let update = world.update(&service(json!({})), &all, 0);
         let place = world.lab.nodes[0].place.path();
-        let (done, count, refused) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (done, count) = (AtomicBool::new(false), AtomicUsize::new(0));
         let client = &world.lab.nodes[0].pods[2];
         std::thread::scope(|scope| {
             let load = |address| {
-                let (done, count, refused) = (&done, &count, &refused);
+                let (done, count) = (&done, &count);
                 move || {
                     while !done.load(Ordering::Relaxed) {
-                        let outcome = try_ask(client, (address, PORT).into(), Transport::Tcp);
-                        match outcome.map_err(|error| error.kind()) {
-                            Err(ErrorKind::ConnectionRefused) => refused.fetch_add(1, Ordering::Relaxed),
-                            outcome => outcome.map(|_| count.fetch_add(1, Ordering::Relaxed)).unwrap(),
-                        };
+                        try_ask(client, (address, PORT).into(), Transport::Tcp).unwrap();
+                        count.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             };
@@ -52,14 +45,11 @@ fn a_restart_under_load_fails_no_connection() {
                     "{round}: {written:?}"
                 );
                 assert!(written.anew || written.elements == 0, "nothing differs: {written:?}");
-                let most = if written.anew { clients.len() } else { 0 };
                 let before = count.load(Ordering::Relaxed);
                 while count.load(Ordering::Relaxed) < before + 20 && !clients.iter().any(|c| c.is_finished())
                 {
                     std::thread::yield_now();
                 }
-                let refused = refused.swap(0, Ordering::Relaxed);
-                assert!(refused <= most, "{round}: {refused} connections refused, {written:?}");
             }
             done.store(true, Ordering::Relaxed);
             clients.into_iter().for_each(|client| client.join().unwrap());

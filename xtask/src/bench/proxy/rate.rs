@@ -1,12 +1,15 @@
 //! Connections a second through a Service's address, against the same connections straight to the backend.
 //!
-//! A client pod, a node that forwards, a backend pod; 10,000 Services loaded. Rounds of both kinds alternate.
+//! A client pod, a node that forwards, a backend pod; 10,000 Services loaded. Rounds of both kinds alternate. All of it runs
+//! on one core: whether the scheduler happens to put client and backend on the same one makes more of a difference than
+//! anything else.
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use tombolo_nft::within;
 use tombolo_proxy::Settings;
 use tombolo_proxy::kernel::Kernel;
@@ -26,6 +29,7 @@ pub(super) fn measure() -> Outcome {
     let mut plan = Plan::new();
     plan.update((0..SERVICES).map(|service| update(service, 1, 0)));
     kernel.adopt(&plan)?;
+    pin()?;
     let listener = within(&server, || TcpListener::bind("0.0.0.0:8080"))??;
     std::thread::spawn(move || listener.incoming().for_each(drop));
     let direct: SocketAddr = (endpoint(0, 0, 1, 0), 8080).into();
@@ -41,6 +45,13 @@ pub(super) fn measure() -> Outcome {
     row("connections/s through the Service, best round", &format!("{:.0}", rate[1]));
     row("ratio, connection rate", &format!("{:.2}", rate[1] / rate[0]));
     Ok(())
+}
+
+/// Keeps this thread, and those it starts, on one core.
+fn pin() -> Outcome {
+    let mut core = CpuSet::new();
+    core.set(sched_getcpu());
+    Ok(sched_setaffinity(None, &core)?)
 }
 
 fn namespace(name: &str) -> PathBuf {

@@ -76,6 +76,10 @@ impl Graph {
     }
 
     pub(super) fn put(&mut self, uid: &str, record: Record) -> Vec<String> {
+        // Most changes are of what an object says, not of who it belongs to.
+        if self.records.get(uid) == Some(&record) {
+            return Vec::new();
+        }
         // Linked before the old state is unlinked, so that an owner named by both never loses its last dependent.
         for owner in &record.owners {
             self.dependents.entry(owner.uid.clone()).or_default().insert(uid.to_owned());
@@ -193,6 +197,11 @@ mod tests {
         assert_eq!(graph.blocking("owner"), ["two"]);
         assert_eq!(graph.put("two", record(&["other"], None)), ["two"]);
         assert_eq!(graph.blocking("owner"), Vec::<String>::new());
+        assert_eq!(
+            graph.put("two", record(&["other"], None)),
+            Vec::<String>::new(),
+            "it belongs to the same"
+        );
     }
 
     #[test]

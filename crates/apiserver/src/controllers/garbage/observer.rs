@@ -40,13 +40,15 @@ pub(super) async fn observe(
     let mut kinds = catalogue.subscribe();
     let (changes, watched, listed) = (SelectAll::new(), BTreeMap::new(), BTreeMap::new());
     let mut observer = Observer { client, graph, queue, changes, watched, listed };
+    kinds.mark_changed();
     loop {
-        let now = kinds.borrow_and_update().clone();
-        observer.follow(&now);
         tokio::select! {
             biased;
             // The catalogue outlives this task: its sender is held here.
-            _ = kinds.changed() => {}
+            _ = kinds.changed() => {
+                let now = kinds.borrow_and_update().clone();
+                observer.follow(&now);
+            }
             Some((kind, event)) = observer.changes.next() => observer.take(&kind, event),
         }
     }

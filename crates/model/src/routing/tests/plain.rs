@@ -223,6 +223,27 @@ fn every_address_of_a_dual_stack_service_has_its_own_endpoints() {
 }
 
 #[test]
+fn a_port_that_the_load_balancer_says_it_does_not_serve_is_not_served_at_its_address() {
+    let mut spec = exposed("Cluster", "Cluster");
+    spec["ports"] = json!([{ "name": "web", "port": 80 }, { "name": "talk", "port": 81, "protocol": "UDP" }]);
+    spec["ingress"] = json!([
+        { "ip": "203.0.113.1", "ports": [
+            { "port": 80, "protocol": "TCP" }, { "port": 81, "protocol": "UDP", "error": "PortsNotSupported" },
+            { "port": 80, "protocol": "UDP", "error": "x" }, { "port": 0, "protocol": "TCP", "error": "x" }] },
+        { "ip": "203.0.113.2" },
+    ]);
+    let routes = Lab::new(spec).with(&["10.1.0.1"]).routes().routes;
+    let balanced = routes.iter().filter(|route| route.frontend.kind == FrontendKind::LoadBalancer);
+    let balanced: Vec<String> = balanced.map(|route| name(&route.frontend)).collect();
+    let expected = [
+        "LoadBalancer 203.0.113.1 80/TCP",
+        "LoadBalancer 203.0.113.2 80/TCP",
+        "LoadBalancer 203.0.113.2 81/UDP",
+    ];
+    assert_eq!(balanced, expected);
+}
+
+#[test]
 fn ports_are_tied_to_those_of_slices_by_name_and_protocol() {
     let ports = json!([
         { "name": "dns", "port": 53, "protocol": "UDP" }, { "name": "dns-tcp", "port": 53, "protocol": "TCP" },

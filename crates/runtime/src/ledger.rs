@@ -1,0 +1,176 @@
+//! What this process made objects hold, so that it need not be compared again.
+//!
+//! A controller that writes hears of it through its watch, and looks again. Whether an object holds what is wanted costs
+//! more than everything else it does, so the ledger remembers which content was seen to be there at which version. It is
+//! no truth of its own: an object at another version is compared as ever.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::{Api, Error, ResourceExt};
+use serde::Serialize;
+
+use crate::cache::{Cache, Change};
+use crate::key::Key;
+use crate::write::{Extent, Kind, apply, holds};
+
+/// Of the objects of one kind.
+#[derive(Default)]
+pub struct Ledger(Mutex<HashMap<Key, Entry>>);
+
+struct Entry {
+    version: String,
+    content: u64,
+}
+
+impl Ledger {
+    /// One that forgets what changes or goes. To be made before others listen to the cache.
+    pub fn of<K: ResourceExt>(cache: &Cache<K>) -> Arc<Self> {
+        let ledger = Arc::new(Self::default());
+        let listening = ledger.clone();
+        cache.listen_to_changes(move |change| {
+            let (Change::Put { new: object, .. } | Change::Gone(object)) = change;
+            if !listening.is_echo(change) {
+                listening.entries().remove(&Key::of(*object));
+            }
+        });
+        ledger
+    }
+
+    /// Whether a change is what this process wrote, come back.
+    pub fn is_echo<K: ResourceExt>(&self, change: &Change<'_, K>) -> bool {
+        let Change::Put { new, .. } = change else { return false };
+        self.entries().get(&Key::of(*new)).is_some_and(|entry| entry.is_at(*new))
+    }
+
+    /// As [`put`](crate::put): makes the API server hold `desired`, unless `current` is known or seen to.
+    pub async fn put<K: Kind>(
+        &self,
+        manager: &str,
+        api: &Api<K>,
+        current: Option<&K>,
+        desired: &K,
+        extent: Extent,
+    ) -> Result<Option<K>, Error> {
+        let content = digest(desired);
+        if current.is_some_and(|current| self.has(current, desired, extent, content)) {
+            return Ok(None);
+        }
+        let (written, as_desired) = apply(manager, api, desired, extent).await?;
+        if as_desired {
+            self.note(&written, content);
+        }
+        Ok(Some(written))
+    }
+
+    /// Takes note that this process changed nothing but the status.
+    pub fn note_status<K: ResourceExt>(&self, before: &K, after: &K) {
+        let mut entries = self.entries();
+        let entry = entries.get_mut(&Key::of(before)).filter(|entry| entry.is_at(before));
+        if let Some((entry, version)) = entry.zip(after.resource_version()) {
+            entry.version = version;
+        }
+    }
+
+    fn has<K: Kind>(&self, current: &K, desired: &K, extent: Extent, content: u64) -> bool {
+        let known = self
+            .entries()
+            .get(&Key::of(current))
+            .filter(|entry| entry.is_at(current))
+            .map(|entry| entry.content);
+        match known {
+            // Other words for the same would be written once, in vain.
+            Some(known) => known == content,
+            None => {
+                let has = holds(current, desired, extent);
+                if has {
+                    self.note(current, content);
+                }
+                has
+            }
+        }
+    }
+
+    fn note<K: ResourceExt>(&self, object: &K, content: u64) {
+        if let Some(version) = object.resource_version() {
+            self.entries().insert(Key::of(object), Entry { version, content });
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn is_at<K: ResourceExt>(&self, object: &K) -> bool {
+        object.meta().resource_version.as_ref() == Some(&self.version)
+    }
+}
+
+/// Tells contents apart.
+fn digest<T: Serialize>(object: &T) -> u64 {
+    let mut digest = Digest(DefaultHasher::new());
+    // What cannot be serialized cannot be written either.
+    let _ = serde_json::to_writer(&mut digest, object);
+    digest.0.finish()
+}
+
+struct Digest(DefaultHasher);
+
+impl Write for Digest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn map(version: &str, value: &str) -> ConfigMap {
+        let mut map =
+            ConfigMap { data: Some([("key".to_owned(), value.to_owned())].into()), ..ConfigMap::default() };
+        map.metadata.name = Some("a".to_owned());
+        map.metadata.resource_version = Some(version.to_owned());
+        map
+    }
+
+    fn has(ledger: &Ledger, current: &ConfigMap, desired: &ConfigMap) -> bool {
+        ledger.has(current, desired, Extent::Whole, digest(desired))
+    }
+
+    #[test]
+    fn what_was_seen_at_a_version_is_known_at_that_version_only() {
+        let ledger = Ledger::default();
+        let (wanted, other) = (map("", "wanted"), map("", "other"));
+        assert!(has(&ledger, &map("1", "wanted"), &wanted));
+        // At a version that is known nobody looks.
+        assert!(has(&ledger, &map("1", "other"), &wanted));
+        assert!(!has(&ledger, &map("1", "wanted"), &other));
+        assert!(!has(&ledger, &map("2", "other"), &wanted));
+        assert!(has(&ledger, &map("2", "wanted"), &wanted));
+    }
+
+    #[test]
+    fn an_echo_is_what_was_left_and_nothing_else() {
+        let ledger = Ledger::default();
+        ledger.note(&map("1", "a"), 0);
+        let is_echo = |version: &str| ledger.is_echo(&Change::Put { old: None, new: &map(version, "a") });
+        assert!(is_echo("1") && !is_echo("2"));
+        assert!(!ledger.is_echo(&Change::Gone(&map("1", "a"))), "it went");
+        ledger.note_status(&map("1", "a"), &map("2", "a"));
+        assert!(is_echo("2") && !is_echo("1"));
+        ledger.note_status(&map("1", "a"), &map("3", "a"));
+        assert!(is_echo("2"), "somebody else was there before");
+    }
+}
