@@ -9,6 +9,7 @@ mod crds;
 mod deploy;
 mod fuzz;
 mod generated;
+mod kube;
 mod simulate;
 mod test;
 
@@ -37,6 +38,8 @@ enum Command {
     /// Throw broken input at a part for a while
     #[command(subcommand)]
     Fuzz(fuzz::Command),
+    /// Build the servers of a real cluster and say where they are
+    Kube(kube::Args),
     /// Run the simulated supercluster with many seeds
     Simulate(simulate::Args),
     /// Install what the tests need and run all of them
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Crds(args) => crds::run(&args),
         Command::Deploy(args) => deploy::run(&args),
         Command::Fuzz(command) => fuzz::run(&command),
+        Command::Kube(args) => kube::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Test(args) => test::run(&args),
     };

@@ -17,9 +17,10 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tombolo_agent::{Agent, Config, Metrics};
 use tombolo_api::tombolo::{Membership, ServiceOffer};
-use tombolo_api::{crd, kep, mcs};
-use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
+use tombolo_api::{kep, mcs};
+use tombolo_apiserver::{Clock, Entropy, Options, User};
 use tombolo_runtime::{Candidate, request_token};
+use tombolo_testkit::Cluster;
 use tombolo_testkit::witness::{Rights, Witness, granted};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
@@ -27,16 +28,13 @@ const HUB_RULES: &str = include_str!("../../../deploy/hub/member-rbac.yaml");
 const MEMBER_RULES: &str = include_str!("../../../deploy/member/agent-rbac.yaml");
 
 async fn cluster(name: &str, seed: u64) -> Cluster {
-    let cluster = Cluster::new(Options {
+    Cluster::with_definitions(Options {
         rbac: true,
         clock: Clock::starting_at(EPOCH.parse().unwrap()),
         entropy: Entropy::seeded(seed),
         ..Options::named(name)
-    });
-    for definition in crd::crds() {
-        let _ = Api::all(cluster.client()).create(&PostParams::default(), &definition).await.unwrap();
-    }
-    cluster
+    })
+    .await
 }
 
 /// Applies a manifest as an administrator would.
@@ -90,7 +88,7 @@ async fn start(hub: &Cluster, name: &str, member: &Cluster) -> Metrics {
 
 async fn start_before(witnesses: &Witnesses, hub: &Cluster, name: &str, member: &Cluster) -> Metrics {
     let metrics = Metrics::default();
-    let clock = Clock::starting_at(EPOCH.parse().unwrap());
+    let clock = member.clock(EPOCH);
     let config = Config {
         clock,
         token_secret: Some("tombolo-hub".to_owned()),

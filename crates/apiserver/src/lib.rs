@@ -31,13 +31,13 @@ mod status;
 mod store;
 mod types;
 
-pub use self::auth::User;
+pub use self::auth::{User, fresh_token};
 pub use self::cluster::{Cluster, Options};
 pub use self::core::Backup;
 pub use self::entropy::Entropy;
 pub use self::http::Body;
 pub use self::nodes::{Connection, ContainerPlace, ExecOptions, LogOptions, Nodes, Output, Session};
 pub use self::rules::service::Features;
-pub use self::serve::{Context, Server, kubeconfig};
+pub use self::serve::{Authority, AuthorityError, Context, ContextError, Issued, Server, kubeconfig};
 pub use self::status::Status;
 pub use tombolo_runtime::Clock;

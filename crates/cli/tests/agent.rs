@@ -7,13 +7,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kube::Api;
-use kube::api::PostParams;
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tombolo_api::crd;
-use tombolo_apiserver::{Cluster, Context, Options, kubeconfig};
-use tombolo_testkit::Kubectl;
+use tombolo_apiserver::Options;
+use tombolo_testkit::{Cluster, Kubectl, serve_all};
 
 /// Much longer than anything here takes; what reaches it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A hub and two members without agents; dropped, they end.
 struct Fleet {
     kubectl: Kubectl,
+    _clusters: Vec<Cluster>,
     _runtime: Runtime,
 }
 
@@ -33,13 +30,14 @@ impl Fleet {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let kubectl = Kubectl::new();
-        let contexts = ["hub", "east", "west"].map(|name| launch(&runtime, name, rbac));
-        kubectl.file("kubeconfig", &kubeconfig(&contexts));
+        let clusters: Vec<Cluster> =
+            ["hub", "east", "west"].map(|name| runtime.block_on(launch(name, rbac))).into();
+        kubectl.file("kubeconfig", &runtime.block_on(serve_all(&clusters)));
         for member in ["east", "west"] {
             kubectl.run(&format!("--context=hub create namespace tombolo-{member}")).succeeds();
             kubectl.run(&format!("--context={member} create namespace demo")).succeeds();
         }
-        Self { kubectl, _runtime: runtime }
+        Self { kubectl, _clusters: clusters, _runtime: runtime }
     }
 
     fn at(&self, context: &str) -> Kubectl {
@@ -66,20 +64,8 @@ impl Fleet {
     }
 }
 
-fn launch(runtime: &Runtime, name: &str, rbac: bool) -> Context {
-    let cluster = Cluster::new(Options { rbac, ..Options::named(name) });
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
-    let _inside = runtime.enter();
-    let server = cluster.serve(listener).expect("HTTPS");
-    let context = cluster.context(&server).expect("a context");
-    runtime.block_on(async {
-        for definition in crd::crds() {
-            let api = Api::all(cluster.client());
-            api.create(&PostParams::default(), &definition).await.expect("a definition");
-        }
-    });
-    runtime.spawn(server.run(std::future::pending()));
-    context
+async fn launch(name: &str, rbac: bool) -> Cluster {
+    Cluster::with_definitions(Options { rbac, ..Options::named(name) }).await
 }
 
 /// A running agent; dropped, it is killed.

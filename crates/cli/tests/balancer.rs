@@ -11,12 +11,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tombolo_api::crd;
 use tombolo_api::loadbalancer::Service;
 use tombolo_api::tombolo::AddressPool;
-use tombolo_apiserver::{Cluster, Options, kubeconfig};
+use tombolo_apiserver::{Options, kubeconfig};
+use tombolo_testkit::Cluster;
 use tombolo_testkit::lab::{isolated, run};
 
 /// A cluster behind TLS, in a network of its own.
@@ -32,13 +32,7 @@ impl World {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let cluster = Cluster::new(Options::named("lab"));
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let server = {
-            let _inside = runtime.enter();
-            cluster.serve(listener).unwrap()
-        };
-        let context = cluster.context(&server).unwrap();
-        runtime.spawn(server.run(std::future::pending()));
+        let context = runtime.block_on(cluster.serve());
         // Processes of two tests may have the same number, each in its own namespace, but hardly the same port.
         let port = context.server.rsplit(':').next().unwrap_or_default();
         let file = std::env::temp_dir().join(format!("tombolo-balancer-{}-{port}", std::process::id()));

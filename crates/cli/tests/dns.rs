@@ -7,13 +7,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kube::Api;
-use kube::api::PostParams;
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tombolo_api::crd;
-use tombolo_apiserver::{Cluster, Options, kubeconfig};
-use tombolo_testkit::Kubectl;
+use tombolo_apiserver::{Options, kubeconfig};
+use tombolo_testkit::{Cluster, Kubectl};
 
 /// Much longer than anything here takes; what reaches it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,6 +24,7 @@ spec: {type: ClusterSetIP, ips: [10.96.1.1], ports: [{name: http, port: 80}]}
 /// A cluster with an import; dropped, it ends.
 struct World {
     kubectl: Kubectl,
+    _cluster: Cluster,
     _runtime: Runtime,
 }
 
@@ -35,27 +32,14 @@ impl World {
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let cluster = Cluster::new(Options::named("east"));
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
-        let context = {
-            let _inside = runtime.enter();
-            let server = cluster.serve(listener).expect("HTTPS");
-            let context = cluster.context(&server).expect("a context");
-            runtime.spawn(server.run(std::future::pending()));
-            context
-        };
-        runtime.block_on(async {
-            for definition in crd::crds() {
-                let api = Api::all(cluster.client());
-                api.create(&PostParams::default(), &definition).await.expect("a definition");
-            }
-        });
+        let cluster = runtime.block_on(Cluster::with_definitions(Options::named("east")));
+        let context = runtime.block_on(cluster.serve());
         let kubectl = Kubectl::new();
         kubectl.file("kubeconfig", &kubeconfig(&[context]));
         kubectl.run("--context=east create namespace demo").succeeds();
         kubectl.file("import.yaml", IMPORT);
         kubectl.run("--context=east apply -f import.yaml").succeeds();
-        Self { kubectl, _runtime: runtime }
+        Self { kubectl, _cluster: cluster, _runtime: runtime }
     }
 
     fn tombolo(&self, arguments: &[&str]) -> Command {

@@ -12,9 +12,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, from_value, json};
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tombolo_apiserver::{Cluster, Options, kubeconfig};
+use tombolo_apiserver::{Options, kubeconfig};
+use tombolo_testkit::Cluster;
 use tombolo_testkit::lab::{Echo, Lab, Protocol, isolated, try_ask};
 
 /// Much longer than anything here takes; what reaches it hangs.
@@ -26,6 +26,7 @@ struct World {
     lab: Lab,
     kubeconfig: String,
     _echoes: Vec<Echo>,
+    _cluster: Cluster,
     _runtime: Runtime,
 }
 
@@ -36,17 +37,11 @@ impl World {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let cluster = Cluster::new(Options::named("lab"));
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
-        let server = {
-            let _inside = runtime.enter();
-            cluster.serve(listener).expect("HTTPS")
-        };
-        let context = cluster.context(&server).expect("a context");
-        runtime.spawn(server.run(std::future::pending()));
+        let context = runtime.block_on(cluster.serve());
         runtime.block_on(fill(&cluster, &lab));
         let file = format!("/run/kubeconfig-{}", std::process::id());
         std::fs::write(&file, kubeconfig(&[context])).expect("a kubeconfig");
-        Self { lab, kubeconfig: file, _echoes: echoes, _runtime: runtime }
+        Self { lab, kubeconfig: file, _echoes: echoes, _cluster: cluster, _runtime: runtime }
     }
 
     fn command(&self, options: &[&str]) -> Command {

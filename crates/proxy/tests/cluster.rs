@@ -1,4 +1,4 @@
-//! The whole proxy on an embedded cluster and a lab of namespaces: objects in, packets through.
+//! The whole proxy on a cluster and a lab of namespaces: objects in, packets through.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
@@ -18,10 +18,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
 use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, ServiceRef};
 use tombolo_api::{crd, kep, mcs};
-use tombolo_apiserver::{Cluster, Options, User};
+use tombolo_apiserver::{Options, User};
 use tombolo_model::names;
 use tombolo_proxy::{Config, Metrics, Proxy, explain};
 use tombolo_runtime::{Key, Readiness};
+use tombolo_testkit::Cluster;
 use tombolo_testkit::lab::{Echo, Lab, Namespace, Protocol, isolated, try_ask};
 use tombolo_testkit::witness::{Witness, granted};
 
@@ -52,10 +53,7 @@ fn with_proxies(definitions: Vec<CustomResourceDefinition>, test: impl AsyncFnOn
         let cluster = Cluster::new(Options { rbac: true, ..Options::named("lab") });
         let client = cluster.client();
         grant(&client).await;
-        for definition in definitions {
-            let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-            api.create(&PostParams::default(), &definition).await.unwrap();
-        }
+        cluster.define(&definitions).await;
         let witness = Witness::default();
         let account = witness.client(&cluster, User::service_account("tombolo-system", "tombolo-proxy"));
         let (stop, metrics) = (watch::Sender::new(false), Metrics::default());

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt as _, unfold};
 use http_body::{Body, Frame};
 
+use crate::cluster::BoxError;
 use crate::faults::Faults;
 
 /// The body of an answer on its way through the faults.
@@ -27,7 +28,7 @@ impl FaultyBody {
     pub(crate) fn new<B>(body: B, watch: Option<Faults>) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
-        B::Error: std::error::Error + Send + Sync + 'static,
+        B::Error: Into<BoxError>,
     {
         let body = Box::pin(body);
         let Some(faults) = watch else { return Self(Content::Stream(pieces(body).boxed())) };
@@ -39,7 +40,7 @@ impl FaultyBody {
 fn pieces<B>(body: Pin<Box<B>>) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send
 where
     B: Body<Data = Bytes> + Send + 'static,
-    B::Error: std::error::Error + Send + Sync + 'static,
+    B::Error: Into<BoxError>,
 {
     unfold(body, |mut body| async move {
         loop {

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
-use tombolo_apiserver::{Cluster, User};
+use tombolo_apiserver::User;
 use tombolo_runtime::Signal;
 use tower::{Service, ServiceExt as _, service_fn};
 
 use crate::body::FaultyBody;
+use crate::cluster::{BoxError, Cluster};
 
 /// How likely each fault is, per request (or per piece of a watch).
 #[derive(Clone, Debug)]
@@ -113,9 +114,9 @@ impl Faults {
     }
 
     /// A client of `cluster` to which these faults happen.
-    pub fn client(&self, cluster: &Cluster, user: User) -> kube::Client {
+    pub fn client(&self, cluster: impl Into<Cluster>, user: User) -> kube::Client {
         let faults = self.clone();
-        let inner = cluster.service(user);
+        let inner = cluster.into().channel(user);
         let service = service_fn(move |request: Request<kube::client::Body>| {
             let (faults, inner) = (faults.clone(), inner.clone());
             async move { faults.pass(inner, request).await }
@@ -129,9 +130,10 @@ impl Faults {
         request: Request<kube::client::Body>,
     ) -> io::Result<Response<FaultyBody>>
     where
-        S: Service<Request<kube::client::Body>, Response = Response<B>, Error = std::convert::Infallible>,
+        S: Service<Request<kube::client::Body>, Response = Response<B>>,
+        S::Error: Into<BoxError>,
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-        B::Error: std::error::Error + Send + Sync + 'static,
+        B::Error: Into<BoxError>,
     {
         let asked = Asked::read(&request);
         self.reach().await?;
@@ -145,7 +147,7 @@ impl Faults {
         if asked.writes && self.happens(|plan| plan.forgotten) {
             return forget(request).await;
         }
-        let Ok(response) = inner.oneshot(request).await;
+        let response = inner.oneshot(request).await.map_err(io::Error::other)?;
         if asked.writes && self.happens(|plan| plan.lost_answer) {
             return Err(io::Error::new(io::ErrorKind::ConnectionReset, "the answer was lost"));
         }

@@ -1,11 +1,13 @@
-//! Only for tests: what stands between a client and a cluster when things go wrong, real clients as processes, and
+//! Only for tests: clusters, embedded or real; what stands between a client and a cluster when things go wrong, real clients as processes, and
 //! networks to send packets through.
 
 mod body;
+mod cluster;
 mod faults;
 mod kubectl;
 pub mod lab;
 pub mod witness;
 
+pub use self::cluster::{Cluster, Server, left_out, linger, name_of, serve_all};
 pub use self::faults::{FaultPlan, Faults, Outage};
 pub use self::kubectl::{Kubectl, Outcome, Running};

@@ -4,13 +4,14 @@
 //! many, a refusal means that one is missing.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Method, Request, StatusCode};
 use serde_json::Value;
-use tombolo_apiserver::{Cluster, User};
+use tombolo_apiserver::User;
 use tower::{ServiceExt as _, service_fn};
+
+use crate::cluster::{BoxError, Cluster};
 
 /// A right as one line: `patch tombolo.dev/serviceoffers/status`.
 pub type Rights = BTreeSet<String>;
@@ -28,14 +29,14 @@ struct Seen {
 impl Witness {
     /// A client of `cluster` for `user` whose requests are seen.
     pub fn client(&self, cluster: &Cluster, user: User) -> kube::Client {
-        let (witness, inner) = (self.clone(), cluster.service(user));
+        let (witness, inner) = (self.clone(), cluster.channel(user));
         let service = service_fn(move |request: Request<kube::client::Body>| {
             let (witness, inner) = (witness.clone(), inner.clone());
             async move {
                 let asked = Asked::read(&request);
-                let Ok(response) = inner.oneshot(request).await;
+                let response = inner.oneshot(request).await?;
                 witness.note(asked, response.status());
-                Ok::<_, Infallible>(response)
+                Ok::<_, BoxError>(response)
             }
         });
         kube::Client::new(service, "default")

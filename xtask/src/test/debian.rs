@@ -7,11 +7,12 @@ use super::find;
 type Failure = Box<dyn std::error::Error>;
 
 /// Programs with the packages that have them.
-const NEEDED: [(&str, &str); 5] = [
+const NEEDED: [(&str, &str); 6] = [
     ("curl", "curl"),
     ("nft", "nftables"),
     ("ip", "iproute2"),
     ("unshare", "util-linux"),
+    ("setpriv", "util-linux"),
     ("mount", "mount"),
 ];
 

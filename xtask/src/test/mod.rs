@@ -1,42 +1,145 @@
-//! `cargo xtask test`: everything the tests need, then all of them, then the simulation with many seeds.
+//! `cargo xtask test`: everything the tests need, then all of them, then the simulation with many seeds, then the
+//! end-to-end tests once more on real API servers.
 //!
 //! On a machine where it may, it gets what is missing; elsewhere it names it and stops, because a test that is skipped in
 //! silence is worse than one that fails.
 
 mod debian;
 mod dns;
+mod end_to_end;
 mod helm;
 mod kubectl;
+mod outcome;
+mod table;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{Outcome, root, simulate};
+use self::outcome::{Outcomes, Verdict};
+use self::table::Column;
+use crate::{Outcome, kube, root, simulate};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Passed on to `cargo test`
+    /// On which servers: all tests on the embedded one, the end-to-end tests on real ones, or both
+    #[arg(long, default_value = "embedded")]
+    on: Server,
+    /// Write what came of the end-to-end tests to docs/compatibility.md
+    #[arg(long)]
+    bless: bool,
+    /// Passed on to `cargo test`, which then runs on the embedded server only
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Server {
+    Embedded,
+    Kube,
+    All,
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
-    let extra = [kubectl::provide()?, helm::provide()?];
+    let tools: Vec<PathBuf> = [kubectl::provide()?, helm::provide()?].into_iter().flatten().collect();
     dns::provide()?;
     debian::provide()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["test", "--workspace", "--locked"])
-        .args(&args.rest)
-        .env("PATH", path_with(extra.into_iter().flatten())?)
-        .current_dir(root())
-        .status()?;
-    if !status.success() {
-        return Err("some tests failed".into());
+    let wanted = |server| args.on == server || args.on == Server::All;
+    let mut embedded = Outcomes::default();
+    if wanted(Server::Embedded) {
+        let (well, outcomes) = run_embedded(&tools, &args.rest)?;
+        if !well {
+            return Err("some tests failed".into());
+        }
+        embedded = outcomes;
+        println!("\nleft out on the embedded server:");
+        embedded.left_out().iter().for_each(|line| println!("  {line}"));
+        // Whoever asks for certain tests does not mean the many seeds.
+        if args.rest.is_empty() {
+            simulate::run(&simulate::Args::default())?;
+        }
     }
-    // Whoever asks for certain tests does not mean the many seeds.
-    if args.rest.is_empty() { simulate::run(&simulate::Args::default()) } else { Ok(()) }
+    if wanted(Server::Kube) && args.rest.is_empty() {
+        run_real(&tools, &embedded, args)?;
+    } else if args.rest.is_empty() {
+        println!("\nNOT RUN on real API servers: cargo xtask test --on kube does it");
+    }
+    Ok(())
+}
+
+/// All tests, on the embedded server where they need one.
+fn run_embedded(tools: &[PathBuf], rest: &[String]) -> Result<(bool, Outcomes), Box<dyn std::error::Error>> {
+    let mut command = Command::new(cargo());
+    command.args(["test", "--workspace", "--locked"]).args(rest);
+    command.env("PATH", path_with(tools.iter().cloned())?).current_dir(root());
+    outcome::follow(command)
+}
+
+/// The end-to-end tests on real servers. A machine that cannot build them is told so, at the end, where it is read.
+fn run_real(tools: &[PathBuf], embedded: &Outcomes, args: &Args) -> Outcome {
+    let folder = match kube::provide() {
+        Ok(folder) => folder,
+        Err(error) if args.on == Server::All && find("go").is_none() => {
+            println!("\nNOT RUN on real API servers: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let title = end_to_end::title()?;
+    println!("\nend-to-end tests on {title}");
+    let real = end_to_end::run(tools, &folder)?;
+    report(&title, &real);
+    let columns =
+        [Column { title: "embedded", outcomes: embedded }, Column { title: &title, outcomes: &real }];
+    publish(&table::page(&columns), args)?;
+    if real.count(|verdict| *verdict == Verdict::Failed) > 0 {
+        return Err("some tests failed on real API servers".into());
+    }
+    Ok(())
+}
+
+/// Says what was left out, so that nobody takes it for done.
+fn report(title: &str, outcomes: &Outcomes) {
+    println!("\nleft out on {title}, because of what real servers or these tests cannot do:");
+    for program in &end_to_end::PROGRAMS {
+        for (module, why) in program.embedded {
+            println!("  {}: all of {module} ({why})", program.target);
+        }
+    }
+    outcomes.left_out().iter().for_each(|line| println!("  {line}"));
+    for (program, why) in &end_to_end::NOT_YET {
+        println!("  {}: all of it ({why})", program.target);
+    }
+    let count = |is: &dyn Fn(&Verdict) -> bool| outcomes.count(is);
+    println!("\non {title}:");
+    println!(
+        "{} passed, {} failed, {} skipped",
+        count(&|verdict| *verdict == Verdict::Passed),
+        count(&|verdict| *verdict == Verdict::Failed),
+        count(&|verdict| matches!(verdict, Verdict::LeftOut(_))),
+    );
+    for program in &end_to_end::PROGRAMS {
+        for (test, _) in outcomes.of(program.target).filter(|(_, verdict)| **verdict == Verdict::Failed) {
+            println!("  failed: {} {test}", program.target);
+        }
+    }
+}
+
+/// Writes the table, or says that it is old.
+fn publish(page: &str, args: &Args) -> Outcome {
+    let file = root().join("docs/compatibility.md");
+    if args.bless {
+        return Ok(std::fs::write(file, page)?);
+    }
+    if args.on == Server::All && std::fs::read_to_string(file).is_ok_and(|old| old != page) {
+        println!("docs/compatibility.md is old: cargo xtask test --bless writes it");
+    }
+    Ok(())
+}
+
+/// The cargo that runs this.
+fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// Where things are kept between runs, outside the checkout.

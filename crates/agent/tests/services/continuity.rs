@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tombolo_api::kep;
-use tombolo_testkit::Outage;
+use tombolo_testkit::{Outage, linger};
 
 use crate::fleet::{Fleet, Member, eventually};
 
@@ -118,18 +118,18 @@ async fn a_hub_that_restarts_changes_nothing_in_any_cluster_and_what_happened_me
     for member in [a, b] {
         member.hub_link.outage(Outage::Refused);
     }
-    tokio::time::sleep(Duration::from_secs(120)).await;
+    linger(Duration::from_secs(120)).await;
     assert_eq!(picture().await, before, "while it is away");
     for member in [a, b] {
         member.hub_link.heal();
     }
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    linger(Duration::from_secs(60)).await;
     assert_eq!(picture().await, before, "when it is back");
     for member in [a, b] {
         member.hub_link.outage(Outage::Refused);
     }
     a.endpoints(&["10.1.0.2"]).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    linger(Duration::from_secs(60)).await;
     for member in [a, b] {
         member.hub_link.heal();
     }

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
+use tombolo_testkit::linger;
 
 use crate::fleet::{Fleet, Member, eventually, offer};
 
@@ -45,7 +46,7 @@ async fn a_missing_service_is_a_warning_once() {
     a.export_kep().await;
     let expected = pairs(&[("Warning", "NoService")]);
     eventually("said", || async { events(a, "ServiceExport").await == expected }).await;
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    linger(std::time::Duration::from_secs(60)).await;
     assert_eq!(events(a, "ServiceExport").await, expected);
 }
 

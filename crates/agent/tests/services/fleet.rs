@@ -15,9 +15,9 @@ use tokio::task::JoinHandle;
 use tombolo_agent::{Agent, Config, Metrics};
 use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::{ServiceOffer, ServiceOfferSpec};
-use tombolo_api::{crd, kep, mcs};
-use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User};
-use tombolo_testkit::Faults;
+use tombolo_api::{kep, mcs};
+use tombolo_apiserver::{Clock, Entropy, Options, User};
+use tombolo_testkit::{Cluster, Faults};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 
@@ -40,23 +40,18 @@ pub(crate) struct Fleet {
     pub(crate) members: Vec<Member>,
 }
 
-fn cluster(name: &str, seed: u64, families: &[IpFamily]) -> Cluster {
+async fn cluster(name: &str, seed: u64, families: &[IpFamily]) -> Cluster {
     let range = |family: &IpFamily| match family {
         IpFamily::V4 => "10.96.0.0/16".parse().unwrap(),
         IpFamily::V6 => "fd00:96::/112".parse().unwrap(),
     };
-    Cluster::new(Options {
+    Cluster::with_definitions(Options {
         service_cidrs: families.iter().map(range).collect(),
         clock: Clock::starting_at(EPOCH.parse().unwrap()),
         entropy: Entropy::seeded(seed),
         ..Options::named(name)
     })
-}
-
-async fn install_crds(client: &Client) {
-    for definition in crd::crds() {
-        let _ = Api::all(client.clone()).create(&PostParams::default(), &definition).await.unwrap();
-    }
+    .await
 }
 
 pub(crate) async fn make_namespace(client: &Client, name: &str) {
@@ -73,19 +68,17 @@ impl Fleet {
 
     /// The same, with the families of each member's network, the usual one first.
     pub(crate) async fn of_families(families: &[&[IpFamily]]) -> Self {
-        let hub = cluster("hub", 1, &[IpFamily::V4]);
-        install_crds(&hub.client()).await;
+        let hub = cluster("hub", 1, &[IpFamily::V4]).await;
         let mut members = Vec::new();
         for (place, families) in families.iter().enumerate() {
             let name = char::from(b'a' + u8::try_from(place).unwrap()).to_string();
             make_namespace(&hub.client(), &format!("tombolo-{name}")).await;
-            let member = cluster(&name, 100 + place as u64, families);
-            install_crds(&member.client()).await;
+            let member = cluster(&name, 100 + place as u64, families).await;
             make_namespace(&member.client(), "demo").await;
             let config = Config {
                 pod_cidrs: vec![format!("10.{}.0.0/16", place + 1), format!("fd00:{}::/64", place + 1)],
                 ip_families: families.to_vec(),
-                clock: Clock::starting_at(EPOCH.parse().unwrap()),
+                clock: member.clock(EPOCH),
                 ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
             };
             let hub_link = Faults::seeded(place as u64);
@@ -125,6 +118,11 @@ impl Fleet {
 }
 
 impl Member {
+    /// Where its agent has the time from.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.config.clock
+    }
+
     pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tombolo_testkit::Outage;
+use tombolo_testkit::{Outage, linger};
 
 use crate::fleet::{Fleet, eventually};
 
@@ -21,7 +21,7 @@ async fn shared_service() -> Fleet {
 async fn the_endpoints_of_a_dead_source_go_after_its_lease_and_return_with_it() {
     let mut fleet = shared_service().await;
     fleet.kill(0);
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    linger(Duration::from_secs(20)).await;
     assert_eq!(fleet.members[2].imported(Some("a")).await, ["10.1.0.1"], "not before the lease is over");
     let c = &fleet.members[2];
     eventually("a's endpoints are removed", || async { c.imported(Some("a")).await.is_empty() }).await;
@@ -41,7 +41,7 @@ async fn a_source_that_is_cut_off_dies_for_others_but_keeps_serving_itself() {
         eventually("a's endpoints are removed", || async { member.imported(Some("a")).await.is_empty() })
             .await;
     }
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    linger(Duration::from_secs(300)).await;
     assert_eq!(a.imported(None).await, ["10.1.0.1", "10.2.0.1"], "a holds what it has");
     a.hub_link.heal();
     for member in [b, c] {
@@ -55,14 +55,14 @@ async fn losing_the_hub_stops_no_traffic_until_the_hold_is_over() {
     for member in &fleet.members {
         member.hub_link.outage(Outage::Refused);
     }
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    linger(Duration::from_secs(600)).await;
     for member in &fleet.members {
         assert_eq!(member.imported(None).await, ["10.1.0.1", "10.2.0.1"], "in {}", member.name);
     }
     for member in &fleet.members {
         member.hub_link.heal();
     }
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    linger(Duration::from_secs(60)).await;
     for member in &fleet.members {
         assert_eq!(member.imported(None).await, ["10.1.0.1", "10.2.0.1"], "after it, in {}", member.name);
     }
@@ -71,7 +71,7 @@ async fn losing_the_hub_stops_no_traffic_until_the_hold_is_over() {
 #[tokio::test(start_paused = true)]
 async fn when_nothing_changes_only_heartbeats_are_written() {
     let fleet = shared_service().await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    linger(Duration::from_secs(60)).await;
     let picture = |fleet: &Fleet| {
         let clients: Vec<_> = fleet.members.iter().map(|member| member.cluster.client()).collect();
         async move {
@@ -92,6 +92,6 @@ async fn when_nothing_changes_only_heartbeats_are_written() {
         }
     };
     let before = picture(&fleet).await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    linger(Duration::from_secs(600)).await;
     assert_eq!(picture(&fleet).await, before);
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tombolo_testkit::linger;
+
 use crate::fleet::{Fleet, eventually};
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +105,7 @@ async fn a_restarted_agent_changes_nothing_and_catches_up() {
     let before = fleet.members[1].slices().await;
     fleet.kill(1);
     fleet.start(1);
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    linger(Duration::from_secs(10)).await;
     assert_eq!(fleet.members[1].slices().await, before, "a restart rewrites nothing");
     fleet.kill(1);
     fleet.members[0].endpoints(&["10.1.0.2"]).await;
@@ -124,6 +126,6 @@ async fn a_label_exports_a_service_and_its_absence_takes_the_export_back() {
     eventually("taken back", || async { b.kep_import().await.is_none() }).await;
     a.export_kep().await;
     eventually("exported by hand", || async { b.kep_import().await.is_some() }).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    linger(Duration::from_secs(60)).await;
     assert!(b.kep_import().await.is_some(), "what somebody wrote is theirs");
 }

@@ -1,11 +1,13 @@
 //! What the agents count, read as Prometheus reads it.
 
+use jiff::SignedDuration;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use tombolo_runtime::stamp;
 use tombolo_testkit::Outage;
 
 use crate::fleet::{Fleet, Member, eventually, offer};
@@ -117,19 +119,21 @@ async fn the_time_of_a_change_is_measured_from_its_trigger_to_the_import() {
     let fleet = Fleet::of(2).await;
     let [a, b] = &fleet.members[..] else { unreachable!() };
     let api: Api<EndpointSlice> = Api::namespaced(a.cluster.client(), "demo");
-    let trigger = async |time: &str| {
+    let clock = a.clock();
+    let trigger = async |hours: i64| {
+        let time = stamp(clock.now() + SignedDuration::from_hours(hours));
         let body =
             json!({"metadata": {"annotations": {"endpoints.kubernetes.io/last-change-trigger-time": time}}});
         api.patch("echo-1", &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
     };
     a.serve(80, &["10.1.0.1"]).await;
-    trigger("2025-12-31T23:00:00Z").await;
+    trigger(-1).await;
     a.export_mcs().await;
     eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
     assert!(!scrape(b).contains("propagation_seconds_count"), "a first import is no change");
-    trigger("2026-01-01T00:00:00Z").await;
+    trigger(0).await;
     shows(b, "propagation_seconds_count{source=\"a\"} 1").await;
-    trigger("2036-01-01T00:00:00Z").await;
+    trigger(10 * 365 * 24).await;
     a.endpoints(&["10.1.0.2"]).await;
     eventually("imported", || async { b.imported(None).await == ["10.1.0.2"] }).await;
     shows(b, "propagation_seconds_count{source=\"a\"} 1").await;

@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json, to_value};
 use tokio::task::JoinHandle;
 use tombolo_api::mcs::ServiceImport;
-use tombolo_apiserver::Clock;
-use tombolo_apiserver::controllers::{self, Settings};
+use tombolo_apiserver::controllers::Settings;
 use tombolo_runtime::{Cache, follow};
+use tombolo_testkit::linger;
 
 use crate::events::{events, pairs};
 use crate::fleet::{Fleet, Member, eventually};
@@ -90,11 +90,10 @@ async fn add_pod(member: &Member, name: &str) {
     create::<Pod>(member, pod).await;
 }
 
-/// Starts the stand-ins for kube-controller-manager in a member.
+/// Starts controllers and a node in a member.
 fn control(member: &Member) -> JoinHandle<()> {
-    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-    let settings = Settings { phantom_nodes: 1, clock, ..Settings::default() };
-    tokio::spawn(controllers::run(member.cluster.client(), settings, std::future::pending()))
+    let clock = member.cluster.clock("2026-01-01T00:00:00Z");
+    member.cluster.start_controllers(Settings { phantom_nodes: 1, clock, ..Settings::default() })
 }
 
 async fn service(member: &Member) -> Option<Service> {
@@ -139,7 +138,7 @@ async fn is_gone(member: &Member) {
 
 /// Lets everybody come to rest.
 async fn settle() {
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    linger(Duration::from_secs(20)).await;
 }
 
 /// All of an object but what tells who wrote it and when.
@@ -493,7 +492,7 @@ async fn native_names_write_nothing_when_nothing_changes() {
         );
         fleet.kill(1);
         fleet.start(1);
-        tokio::time::sleep(Duration::from_secs(120)).await;
+        linger(Duration::from_secs(120)).await;
         assert_eq!(picture(&fleet.members[1]).await, before, "{strategy}");
     }
 }

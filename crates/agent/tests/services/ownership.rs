@@ -9,8 +9,9 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use tombolo_api::tombolo::{Dialect, ServiceRef};
 use tombolo_api::{kep, mcs};
-use tombolo_apiserver::controllers::{self, Settings};
+use tombolo_apiserver::controllers::Settings;
 use tombolo_model::names;
+use tombolo_testkit::linger;
 
 use crate::fleet::{Fleet, eventually};
 
@@ -109,8 +110,7 @@ async fn exporting_a_service_changes_nothing_about_it_in_its_own_cluster() {
 async fn the_endpoint_slice_controller_leaves_imported_slices_alone() {
     let fleet = Fleet::of(2).await;
     let [a, b] = &fleet.members[..] else { unreachable!() };
-    let stock = controllers::run(b.cluster.client(), Settings::default(), std::future::pending());
-    let stock = tokio::spawn(stock);
+    let stock = b.cluster.start_controllers(Settings::default());
     b.service(&json!({"selector": {"app": "echo"}, "ports": [{"name": "http", "port": 80}]})).await;
     eventually("it works", || async {
         let slices = b.api::<EndpointSlice>().list(&Default::default()).await.unwrap();
@@ -124,7 +124,7 @@ async fn the_endpoint_slice_controller_leaves_imported_slices_alone() {
     a.export_mcs().await;
     eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
     let before = b.slices().await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    linger(Duration::from_secs(600)).await;
     assert_eq!(b.slices().await, before);
     stock.abort();
 }

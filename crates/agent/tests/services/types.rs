@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use tombolo_api::mcs::ServiceImportType;
+use tombolo_testkit::linger;
 
 use crate::fleet::{Fleet, eventually};
 
@@ -110,7 +111,7 @@ async fn services_are_not_visible_to_others_unless_they_are_exported() {
     let fleet = Fleet::of(2).await;
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    linger(std::time::Duration::from_secs(60)).await;
     assert!(b.kep_import().await.is_none() && b.mcs_import().await.is_none());
     assert!(b.imported(None).await.is_empty());
     b.serve(80, &["10.2.0.1"]).await;
@@ -118,7 +119,7 @@ async fn services_are_not_visible_to_others_unless_they_are_exported() {
     for member in [a, b] {
         eventually("b's", || async { member.imported(None).await == ["10.2.0.1"] }).await;
     }
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    linger(std::time::Duration::from_secs(60)).await;
     assert_eq!(b.imported(None).await, ["10.2.0.1"], "a has one of the name, but does not export it");
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::ResourceExt as _;
+use tombolo_testkit::linger;
 
 use crate::fleet::{Fleet, eventually};
 
@@ -138,7 +139,7 @@ async fn an_export_that_is_everywhere_does_not_blink_when_endpoints_change_or_a_
     fleet.members[0].endpoints(&["10.1.0.5"]).await;
     let [a, b] = &fleet.members[..] else { unreachable!() };
     eventually("imported after the restart", || async { b.imported(None).await == ["10.1.0.5"] }).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    linger(Duration::from_secs(10)).await;
     assert_eq!(a.kep_export().await.resource_version(), version);
 }
 

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 pub(crate) use self::rbac::rules_for;
 pub(crate) use self::token::Claims;
 use self::token::Signer;
+pub use self::token::fresh_token;
 use crate::core::Core;
 use crate::object;
 use crate::status::{Status, Subject};
@@ -134,7 +135,7 @@ pub(crate) struct Auth {
 
 impl Auth {
     pub(crate) fn new(rbac: bool) -> Self {
-        Self { admin_token: token::secret(), rbac, signer: Signer::default() }
+        Self { admin_token: fresh_token(), rbac, signer: Signer::default() }
     }
 
     /// The bearer token of the administrator.

@@ -100,7 +100,7 @@ impl Claims {
 }
 
 /// A token nobody can guess.
-pub(super) fn secret() -> String {
+pub fn fresh_token() -> String {
     let mut bytes = [0; 32];
     SystemRandom::new().fill(&mut bytes).expect("the operating system has randomness");
     URL_SAFE_NO_PAD.encode(bytes)

@@ -45,11 +45,13 @@ pub struct Settings {
     pub phantom_nodes: usize,
     /// Where conditions get their times from; best the clock of the cluster.
     pub clock: Clock,
+    /// kube-controller-manager does its own work: only the scheduler and phantom nodes are stood in for.
+    pub only_nodes: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { authority: None, phantom_nodes: 0, clock: Clock::wall() }
+        Self { authority: None, phantom_nodes: 0, clock: Clock::wall(), only_nodes: false }
     }
 }
 
@@ -119,27 +121,38 @@ pub async fn run(client: Client, settings: Settings, stop: impl Future<Output = 
 
 fn start(client: Client, settings: &Settings, tasks: &mut JoinSet<()>) {
     let shared = Arc::new(Shared::new(client, settings.clock.clone()));
-    begin(&shared, tasks, deployment::Deployments::new(&shared));
-    begin(&shared, tasks, endpoint_slice::EndpointSlices::new(&shared));
-    begin(&shared, tasks, namespace::Namespaces::new(&shared));
-    begin(&shared, tasks, replica_set::ReplicaSets::new(&shared));
     begin(&shared, tasks, scheduler::Scheduler::new(&shared));
-    begin(&shared, tasks, service_account::ServiceAccounts::new(&shared, settings.authority.clone()));
     if settings.phantom_nodes > 0 {
         begin(&shared, tasks, phantom::Phantoms::new(&shared, settings.phantom_nodes));
     }
-    collect_garbage(&shared, tasks);
+    if !settings.only_nodes {
+        manage(&shared, settings, tasks);
+    }
+    watch_all(&shared, tasks);
+}
+
+/// What kube-controller-manager does.
+fn manage(shared: &Arc<Shared>, settings: &Settings, tasks: &mut JoinSet<()>) {
+    begin(shared, tasks, deployment::Deployments::new(shared));
+    begin(shared, tasks, endpoint_slice::EndpointSlices::new(shared));
+    begin(shared, tasks, namespace::Namespaces::new(shared));
+    begin(shared, tasks, replica_set::ReplicaSets::new(shared));
+    begin(shared, tasks, service_account::ServiceAccounts::new(shared, settings.authority.clone()));
+    collect_garbage(shared, tasks);
+}
+
+fn watch_all(shared: &Arc<Shared>, tasks: &mut JoinSet<()>) {
     // Of accounts and certificates only those with the one name matter that every namespace has.
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
-    watch(&shared, tasks, &shared.accounts, named(service_account::ACCOUNT));
-    watch(&shared, tasks, &shared.config_maps, named(service_account::AUTHORITY));
-    watch(&shared, tasks, &shared.deployments, watcher::Config::default());
-    watch(&shared, tasks, &shared.namespaces, watcher::Config::default());
-    watch(&shared, tasks, &shared.nodes, watcher::Config::default());
-    watch(&shared, tasks, &shared.pods, watcher::Config::default());
-    watch(&shared, tasks, &shared.replica_sets, watcher::Config::default());
-    watch(&shared, tasks, &shared.services, watcher::Config::default());
-    watch(&shared, tasks, &shared.slices, watcher::Config::default());
+    watch(shared, tasks, &shared.accounts, named(service_account::ACCOUNT));
+    watch(shared, tasks, &shared.config_maps, named(service_account::AUTHORITY));
+    watch(shared, tasks, &shared.deployments, watcher::Config::default());
+    watch(shared, tasks, &shared.namespaces, watcher::Config::default());
+    watch(shared, tasks, &shared.nodes, watcher::Config::default());
+    watch(shared, tasks, &shared.pods, watcher::Config::default());
+    watch(shared, tasks, &shared.replica_sets, watcher::Config::default());
+    watch(shared, tasks, &shared.services, watcher::Config::default());
+    watch(shared, tasks, &shared.slices, watcher::Config::default());
 }
 
 /// Lets a controller work as soon as all caches know what there is.

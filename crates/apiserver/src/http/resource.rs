@@ -270,9 +270,10 @@ fn timeout(asked: &Asked<'_>) -> Result<Duration, Status> {
 fn delete_options(asked: &Asked<'_>, call: &mut Call<'_>) -> Result<DeleteOptions, Status> {
     let mut body = decode::optional(asked.headers, &asked.body, "DeleteOptions")?;
     for field in ["propagationPolicy", "gracePeriodSeconds"] {
-        let asked = asked.query.text(field);
-        if !asked.is_empty() {
-            let value = asked.parse::<i64>().map_or_else(|_| Value::from(asked), Value::from);
+        let value = asked.query.text(field);
+        // Whoever sends options in the body has said everything there.
+        if asked.body.is_empty() && !value.is_empty() {
+            let value = value.parse::<i64>().map_or_else(|_| Value::from(value), Value::from);
             object::fields(&mut body).insert(field.into(), value);
         }
     }

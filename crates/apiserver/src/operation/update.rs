@@ -36,15 +36,34 @@ fn create_instead(
     call: &Call<'_>,
     writer: &mut ClusterWriter<'_>,
     name: &str,
-    value: Value,
+    mut value: Value,
 ) -> Result<Outcome, Status> {
+    if !object::uid(&value).is_empty() {
+        return Err(nobody_has(call, name, object::uid(&value)));
+    }
     if !call.resource.traits.upsert || call.part != Part::Whole {
         return Err(call.not_found(name));
     }
-    if !object::uid(&value).is_empty() || !object::meta_text(&value, "resourceVersion").is_empty() {
-        return Err(call.not_found(name));
-    }
+    // The version is that of an object that is gone, whichever that was.
+    object::metadata(&mut value).remove("resourceVersion");
     create::create_in(call, writer, value)
+}
+
+/// What is said to someone who replaces an object that is not there by one with a uid.
+fn nobody_has(call: &Call<'_>, name: &str, uid: &str) -> Status {
+    let (group, plural) = (&call.resource.group, &call.resource.plural);
+    let collection = match () {
+        () if call.resource.is("", "services") => "services/specs".to_owned(),
+        () if call.resource.empty.is_none() => format!("{group}/{plural}"),
+        () => plural.clone(),
+    };
+    let key = call.key(name);
+    let place = if key.namespace.is_empty() { String::new() } else { format!("{}/", key.namespace) };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{collection}/{place}{name}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+    );
+    Status::conflict(call.resource.subject(name), &why)
 }
 
 /// Puts `value` in the place of `old`, if all rules allow it. Nothing is written when nothing would change.

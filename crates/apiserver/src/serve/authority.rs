@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -17,7 +19,7 @@ const NAMES: [&str; 5] = [
 
 /// What went wrong while making certificates.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AuthorityError {
+pub enum AuthorityError {
     #[error("a certificate could not be made")]
     Certificate(#[from] rcgen::Error),
     #[error("TLS could not be set up")]
@@ -26,13 +28,21 @@ pub(crate) enum AuthorityError {
 
 /// The authority: signs the server's certificate, and is what clients trust.
 #[derive(Debug)]
-pub(crate) struct Authority {
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
 }
 
+/// A certificate and its key, PEM.
+#[derive(Clone)]
+pub struct Issued {
+    pub certificate: String,
+    pub key: String,
+}
+
 impl Authority {
-    pub(crate) fn new(cluster: &str) -> Result<Self, AuthorityError> {
+    /// A fresh one for a cluster of this name.
+    pub fn new(cluster: &str) -> Result<Self, AuthorityError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name.push(DnType::CommonName, format!("tombolo {cluster}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -43,18 +53,30 @@ impl Authority {
     }
 
     /// The authority's certificate.
-    pub(crate) fn pem(&self) -> &str {
+    pub fn pem(&self) -> &str {
         &self.pem
+    }
+
+    /// A certificate for a server at these addresses, with its key.
+    pub fn issue(&self, addresses: &[IpAddr]) -> Result<Issued, AuthorityError> {
+        let (certificate, key) = self.sign(addresses)?;
+        Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+
+    fn sign(&self, addresses: &[IpAddr]) -> Result<(Certificate, KeyPair), AuthorityError> {
+        let mut params = CertificateParams::new(NAMES.map(str::to_owned))?;
+        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        params
+            .subject_alt_names
+            .extend(loopback.iter().chain(addresses).map(|address| SanType::IpAddress(*address)));
+        let key = KeyPair::generate()?;
+        Ok((params.signed_by(&key, &self.issuer)?, key))
     }
 
     /// TLS for a server at `address`.
     pub(crate) fn server_config(&self, address: IpAddr) -> Result<ServerConfig, AuthorityError> {
-        let mut params = CertificateParams::new(NAMES.map(str::to_owned))?;
-        params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
-        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-        params.subject_alt_names.extend(loopback.into_iter().chain([address]).map(SanType::IpAddress));
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &self.issuer)?;
+        let (certificate, key) = self.sign(&[address])?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)

@@ -2,7 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
+
+use crate::auth::User;
 
 /// One cluster in a kubeconfig, reached as its administrator.
 #[derive(Clone, Debug)]
@@ -13,6 +17,39 @@ pub struct Context {
     /// The authority's certificate, PEM.
     pub authority: String,
     pub token: String,
+}
+
+impl Context {
+    /// A client of this cluster, as its administrator. Must be called within a runtime.
+    pub fn client(&self) -> Result<kube::Client, ContextError> {
+        self.connect(json!({"token": self.token}))
+    }
+
+    /// A client of this cluster that the administrator lends to `user`.
+    pub fn client_as(&self, user: &User) -> Result<kube::Client, ContextError> {
+        self.connect(json!({"token": self.token, "as": user.name, "as-groups": user.groups}))
+    }
+
+    fn connect(&self, who: Value) -> Result<kube::Client, ContextError> {
+        let mut config = kube::Config::new(self.server.parse()?);
+        let certificate = CertificateDer::from_pem_slice(self.authority.as_bytes())?;
+        config.root_cert = Some(vec![certificate.to_vec()]);
+        config.auth_info = serde_json::from_value(who)?;
+        Ok(kube::Client::try_from(config)?)
+    }
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ContextError {
+    #[error("the server's address is none")]
+    Address(#[from] http::uri::InvalidUri),
+    #[error("the authority's certificate cannot be read")]
+    Authority(#[from] rustls::pki_types::pem::Error),
+    #[error("the user cannot be named")]
+    User(#[from] serde_json::Error),
+    #[error("a client could not be made")]
+    Client(#[from] kube::Error),
 }
 
 /// A kubeconfig with a context per cluster; the first is current.

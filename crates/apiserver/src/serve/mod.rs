@@ -16,8 +16,8 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-pub(crate) use self::authority::Authority;
-pub use self::kubeconfig::{Context, kubeconfig};
+pub use self::authority::{Authority, AuthorityError, Issued};
+pub use self::kubeconfig::{Context, ContextError, kubeconfig};
 use crate::core::Core;
 use crate::http;
 

@@ -37,7 +37,8 @@ impl World {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().expect("a time"));
         let options = Options { clock: clock.clone(), entropy: Entropy::seeded(7), ..Options::named("test") };
         let cluster = Cluster::new(options);
-        let settings = Settings { authority: Some("PEM".to_owned()), phantom_nodes: nodes, clock };
+        let authority = Some("PEM".to_owned());
+        let settings = Settings { authority, phantom_nodes: nodes, clock, only_nodes: false };
         Self { client: cluster.client(), workers: cluster.client(), settings, running: None, cluster }
     }
 

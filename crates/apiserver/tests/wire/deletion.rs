@@ -92,6 +92,9 @@ async fn the_propagation_policy_decides_which_finalizer_waits_for_the_dependents
         assert_eq!(wire.get(&path).await.code, 404, "{policy}");
     }
     wire.create(CONFIG_MAPS, &config_map("a")).await;
+    let gone = wire.delete_with(&format!("{CONFIG_MAPS}/a?propagationPolicy=Foreground"), &json!({})).await;
+    assert_eq!(gone.ok(200)["kind"], "Status", "whoever sends options in the body has said everything there");
+    wire.create(CONFIG_MAPS, &config_map("a")).await;
     wire.delete_with(&format!("{CONFIG_MAPS}/a"), &json!({"orphanDependents": true})).await.ok(200);
     assert_eq!(wire.get(&format!("{CONFIG_MAPS}/a")).await.json["metadata"]["finalizers"], json!(["orphan"]));
     let reply = wire.delete_with(&format!("{CONFIG_MAPS}/a"), &json!({"propagationPolicy": "Later"})).await;

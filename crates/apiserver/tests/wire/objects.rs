@@ -178,7 +178,9 @@ async fn a_put_to_a_free_name_creates_only_what_may_be_created_that_way() {
         (format!("{rbac}/clusterrolebindings"), binding),
         (format!("{rbac}/namespaces/default/roles"), json!({"metadata": {"name": "new"}})),
     ];
-    for (place, body) in creates {
+    for (place, mut body) in creates {
+        // The version of an object that is gone is no reason to refuse.
+        body["metadata"]["resourceVersion"] = "1".into();
         let stored = wire.put(&format!("{place}/new"), &body).await.ok(201);
         assert_eq!(stored["metadata"]["name"], "new", "{place}");
     }
@@ -192,6 +194,25 @@ async fn a_put_to_a_free_name_creates_only_what_may_be_created_that_way() {
     ];
     for (place, body) in refuses {
         assert_eq!(wire.put(&format!("{place}/new"), &body).await.code, 404, "{place}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_gone_is_not_replaced_by_one_with_its_uid() {
+    let wire = Wire::new();
+    for (place, subject, key) in [
+        (SERVICES, "services", "services/specs"),
+        (LEASES, "leases.coordination.k8s.io", "leases"),
+        (CONFIG_MAPS, "configmaps", "configmaps"),
+    ] {
+        let body = json!({"metadata": {"name": "gone", "uid": "u"}, "spec": {"ports": [{"port": 80}]}});
+        let body = if place == SERVICES { body } else { json!({"metadata": {"name": "gone", "uid": "u"}}) };
+        let message = format!(
+            "Operation cannot be fulfilled on {subject} \"gone\": StorageError: invalid object, Code: 4, \
+             Key: /registry/{key}/default/gone, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+             UID in precondition: u, UID in object meta: "
+        );
+        wire.put(&format!("{place}/gone"), &body).await.refuses(409, "Conflict", &message);
     }
 }
 

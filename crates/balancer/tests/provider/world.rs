@@ -5,18 +5,17 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tombolo_api::crd;
 use tombolo_api::loadbalancer::{Profile, Service};
 use tombolo_api::tombolo::AddressPool;
-use tombolo_apiserver::{Cluster, Options, User};
+use tombolo_apiserver::{Options, User};
 use tombolo_balancer::{Balancer, Config, Metrics};
+use tombolo_testkit::Cluster;
 use tombolo_testkit::witness::{Rights, Witness, granted};
 
 const RULES: &str = include_str!("../../../../deploy/member/balancer-rbac.yaml");
@@ -53,13 +52,9 @@ impl World {
     pub(crate) async fn new(addresses: &[&str]) -> World {
         let cidrs = ["10.96.0.0/16", "fd96::/112"].map(|cidr| cidr.parse().unwrap());
         let options = Options { rbac: true, service_cidrs: cidrs.into(), ..Options::named("lab") };
-        let cluster = Cluster::new(options);
+        let cluster = Cluster::with_definitions(options).await;
         let (client, witness) = (cluster.client(), Witness::default());
         let world = World { client, cluster, metrics: Metrics::default(), witness };
-        for definition in crd::crds() {
-            let api: Api<CustomResourceDefinition> = Api::all(world.client.clone());
-            api.create(&PostParams::default(), &definition).await.unwrap();
-        }
         world.grant().await;
         for name in ["node1", "node2"] {
             create::<Node>(&Api::all(world.client.clone()), json!({"metadata": {"name": name}})).await;

@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 use tombolo_agent::{Agent, Config};
 use tombolo_api::karmada::cluster::Cluster as Registered;
 use tombolo_api::karmada::work::Work;
-use tombolo_apiserver::{Clock, Cluster, Entropy, Options, User, controllers};
+use tombolo_apiserver::controllers::Settings;
+use tombolo_apiserver::{Clock, Entropy, Options, User};
 use tombolo_hub::Hub;
 use tombolo_runtime::Candidate;
+use tombolo_testkit::Cluster;
 use tombolo_testkit::witness::{Rights, Witness, granted};
 
-use crate::fleet::{EPOCH, Fleet, Member, NAMESPACE, eventually, install_crds};
+use crate::fleet::{EPOCH, Fleet, Member, NAMESPACE, eventually};
 
 const HUB_RULES: &str = include_str!("../../../../deploy/hub/hub-rbac.yaml");
 const MEMBER_RULES: &str = include_str!("../../../../deploy/hub/member-rbac.yaml");
@@ -36,14 +38,13 @@ async fn apply(client: &Client, manifest: &str) {
 }
 
 async fn guarded(name: &str, seed: u64) -> Cluster {
-    let cluster = Cluster::new(Options {
+    Cluster::with_definitions(Options {
         rbac: true,
         clock: Clock::starting_at(EPOCH.parse().unwrap()),
         entropy: Entropy::seeded(seed),
         ..Options::named(name)
-    });
-    install_crds(&cluster.client()).await;
-    cluster
+    })
+    .await
 }
 
 /// A hub and members whose parts have nothing but the shipped rules.
@@ -55,8 +56,8 @@ async fn guarded_fleet() -> Fleet {
 async fn guarded_fleet_before(of_hub: &Witness, of_members: &Witness) -> Fleet {
     let hub = guarded("hub", 1).await;
     apply(&hub.client(), HUB_RULES).await;
-    tokio::spawn(controllers::run(hub.client(), controllers::Settings::default(), std::future::pending()));
-    let clock = Clock::starting_at(EPOCH.parse().unwrap());
+    hub.start_controllers(Settings::default());
+    let clock = hub.clock(EPOCH);
     let config = tombolo_hub::Config { clock, ..tombolo_hub::Config::new("test") };
     let account = of_hub.client(&hub, User::service_account("tombolo-system", "tombolo-hub"));
     let part = Hub::new(config, account.clone());
@@ -67,7 +68,7 @@ async fn guarded_fleet_before(of_hub: &Witness, of_members: &Witness) -> Fleet {
         apply(&hub.client(), &MEMBER_RULES.replace("NAMESPACE", &format!("tombolo-{name}"))).await;
         let cluster = guarded(name, 10 + place as u64).await;
         apply(&cluster.client(), AGENT_RULES).await;
-        let clock = Clock::starting_at(EPOCH.parse().unwrap());
+        let clock = cluster.clock(EPOCH);
         let config = Config { clock, ..Config::new(name.parse().unwrap(), format!("identity-{name}")) };
         let own = cluster.client_as(User::service_account("tombolo-system", "tombolo-agent"));
         let there = of_members.client(&hub, User::service_account(&format!("tombolo-{name}"), "agent"));

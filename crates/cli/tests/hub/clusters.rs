@@ -9,6 +9,7 @@ use serde_json::json;
 use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::tombolo::Membership;
 use tombolo_hub::PushMember;
+use tombolo_testkit::linger;
 
 use crate::fleet::{Fleet, NAMESPACE, cluster, eventually};
 
@@ -57,7 +58,7 @@ async fn a_forced_leave_of_a_dead_cluster_finishes_by_itself_and_disturbs_nobody
     let member3 = &fleet.members[2];
     eventually("shared", || async { member3.reached().await.len() == 2 }).await;
     fleet.kill(0);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    linger(Duration::from_secs(60)).await;
     let hub = fleet.hub.client();
     Api::<Cluster>::all(hub.clone()).delete("member1", &DeleteParams::default()).await.unwrap();
     eventually("it has left", || async {

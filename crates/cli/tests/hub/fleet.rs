@@ -17,9 +17,10 @@ use tombolo_agent::{Agent, Config};
 use tombolo_api::crd;
 use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
-use tombolo_apiserver::{Backup, Clock, Cluster, Entropy, Options, User, controllers};
+use tombolo_apiserver::controllers::Settings;
+use tombolo_apiserver::{Backup, Clock, Entropy, Options, User};
 use tombolo_hub::{Hub, Metrics};
-use tombolo_testkit::Faults;
+use tombolo_testkit::{Cluster, Faults, Server};
 
 pub(crate) const EPOCH: &str = "2026-01-01T00:00:00Z";
 /// Where the services are.
@@ -49,21 +50,27 @@ pub(crate) struct Fleet {
     controllers: Option<JoinHandle<()>>,
 }
 
-/// A cluster with our definitions and nothing else.
+/// A cluster with our definitions, which a real one has anyway, and nothing else.
 pub(crate) fn cluster(name: &str, seed: u64) -> Cluster {
     let cluster = empty_cluster(name, seed);
-    cluster.restore(prepared());
+    if let Some(embedded) = cluster.embedded() {
+        embedded.restore(prepared());
+    }
     cluster
 }
 
 /// A cluster with nothing but what every cluster has.
 pub(crate) fn empty_cluster(name: &str, seed: u64) -> Cluster {
-    Cluster::new(Options {
+    Cluster::new(options(name, seed))
+}
+
+fn options(name: &str, seed: u64) -> Options {
+    Options {
         clock: Clock::starting_at(EPOCH.parse().unwrap()),
         entropy: Entropy::seeded(seed),
         service_cidrs: vec!["10.96.0.0/16".parse().unwrap(), "fd00:96::/112".parse().unwrap()],
         ..Options::named(name)
-    })
+    }
 }
 
 /// Reading the definitions takes longer than many a test, so it is done once; in a runtime of its own, so that the first
@@ -74,18 +81,12 @@ fn prepared() -> &'static Backup {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let cluster = empty_cluster("prepared", 0);
-            install_crds(&cluster.client()).await;
+            let cluster = tombolo_apiserver::Cluster::new(options("prepared", 0));
+            Cluster::from(&cluster).define(&crd::crds()).await;
             cluster.backup()
         })
     };
     PREPARED.get_or_init(|| std::thread::spawn(prepare).join().unwrap())
-}
-
-pub(crate) async fn install_crds(client: &Client) {
-    for definition in crd::crds() {
-        let _ = Api::all(client.clone()).create(&PostParams::default(), &definition).await.unwrap();
-    }
 }
 
 pub(crate) async fn make_namespace(client: &Client, name: &str) {
@@ -147,7 +148,7 @@ impl Fleet {
         let member = cluster(&name, 100 + place as u64);
         let config = Config {
             pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
-            clock: Clock::starting_at(EPOCH.parse().unwrap()),
+            clock: member.clock(EPOCH),
             ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
         };
         let (link, own_link) = (Faults::seeded(place as u64), Faults::seeded(50 + place as u64));
@@ -180,7 +181,7 @@ impl Fleet {
 
     pub(crate) fn start_hub(&mut self) {
         let config = tombolo_hub::Config {
-            clock: Clock::starting_at(EPOCH.parse().unwrap()),
+            clock: self.hub.clock(EPOCH),
             push: self.push.clone(),
             dead_after: self.dead_after,
             ..tombolo_hub::Config::new("test")
@@ -195,16 +196,20 @@ impl Fleet {
     }
 
     fn start_controllers(&mut self) {
-        let run =
-            controllers::run(self.hub.client(), controllers::Settings::default(), std::future::pending());
-        if let Some(former) = self.controllers.replace(tokio::spawn(run)) {
+        let run = self.hub.start_controllers(Settings::default());
+        if let Some(former) = self.controllers.replace(run) {
             former.abort();
         }
     }
 
+    /// What the hub's API server holds now, for those that have backups.
+    pub(crate) fn backup(&self) -> Backup {
+        self.hub.embedded().unwrap().backup()
+    }
+
     /// The hub's API server goes back to a backup. Whoever runs it starts its controllers again.
     pub(crate) fn restore(&mut self, backup: &Backup) {
-        self.hub.restore(backup);
+        self.hub.embedded().unwrap().restore(backup);
         self.start_controllers();
     }
 
@@ -355,7 +360,9 @@ pub(crate) async fn within<F: Future<Output = bool>>(
     what: &str,
     holds: &mut impl FnMut() -> F,
 ) {
-    let deadline = tokio::time::Instant::now() + limit;
+    // A real server on a busy machine takes the time it takes.
+    let patience = if Server::chosen().is_embedded() { limit } else { limit.max(Duration::from_secs(120)) };
+    let deadline = tokio::time::Instant::now() + patience;
     while !holds().await {
         assert!(tokio::time::Instant::now() < deadline, "never: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -8,6 +8,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tombolo_api::karmada::work::Work;
+use tombolo_testkit::{Server, embedded_only, linger};
 
 use crate::fleet::{Fleet, Member, NAMESPACE, apply, eventually, template, within};
 
@@ -70,7 +71,7 @@ async fn remote_endpoints_come_when_the_local_ones_fail_and_go_when_they_have_pr
     assert_eq!(member2.reached().await, [LOCAL]);
     let (status, message) = said(&fleet).await;
     assert!(status == "True" && message.contains("held back"), "{status}: {message}");
-    sleep(Duration::from_secs(60)).await;
+    linger(Duration::from_secs(60)).await;
     assert_eq!(member2.reached().await, [LOCAL], "nothing happens by itself");
 
     member2.some_endpoints("foo-abc", &[(LOCAL, false)]).await;
@@ -85,7 +86,8 @@ async fn remote_endpoints_come_when_the_local_ones_fail_and_go_when_they_have_pr
 
     member2.some_endpoints("foo-abc", &[(LOCAL, true)]).await;
     let stayed = member2.time_attached().await;
-    assert!((10..11).contains(&stayed.as_secs()), "{stayed:?}");
+    let most = if Server::chosen().is_embedded() { 10 } else { u64::MAX };
+    assert!((10..=most).contains(&stayed.as_secs()), "{stayed:?}");
     assert!(said(&fleet).await.1.contains("held back"));
     assert!(fleet.all_true().await);
     assert_eq!(fleet.members[0].reached().await.len(), 1, "member1 has its own and needs no other");
@@ -93,6 +95,7 @@ async fn remote_endpoints_come_when_the_local_ones_fail_and_go_when_they_have_pr
 
 #[tokio::test(start_paused = true)]
 async fn a_readiness_that_flaps_every_second_switches_once_and_the_service_is_never_empty() {
+    embedded_only!("only paused time shows what is there a tenth of a second later on any machine");
     let fleet = shared(local_first(), &[(LOCAL, true)]).await;
     let member2 = &fleet.members[1];
     let mut seen = vec![member2.is_attached().await];
@@ -134,7 +137,7 @@ async fn a_strategy_that_changes_or_goes_is_followed() {
         assert!(stayed >= Duration::from_secs(10), "{stayed:?}");
         fleet.apply_annotated(annotations, json!({})).await;
         member2.become_attached(true).await;
-        sleep(Duration::from_secs(60)).await;
+        linger(Duration::from_secs(60)).await;
         assert!(member2.is_attached().await);
     }
     fleet.apply_annotated(local_first(), json!({})).await;
@@ -176,7 +179,7 @@ async fn words_that_nobody_knows_are_refused_and_change_nothing() {
             })
         })
         .await;
-        sleep(Duration::from_secs(30)).await;
+        linger(Duration::from_secs(30)).await;
         assert!(!member2.is_attached().await, "what was, stays");
     }
     fleet.apply_annotated(local_first(), json!({})).await;
@@ -263,7 +266,7 @@ async fn each_family_that_the_service_has_is_judged_by_itself() {
         fleet.apply_annotated(local_first(), json!({})).await;
         eventually("the conditions are true", || async { fleet.all_true().await }).await;
         eventually(policy, || async { member2.reached().await == expected }).await;
-        sleep(Duration::from_secs(30)).await;
+        linger(Duration::from_secs(30)).await;
         assert_eq!(member2.reached().await, expected, "{policy}");
     }
 }

@@ -20,9 +20,9 @@ use tokio::time::{Instant, sleep};
 use tombolo_api::condition;
 use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
-use tombolo_apiserver::Cluster;
 use tombolo_hub::PushMember;
 use tombolo_runtime::{Cache, follow};
+use tombolo_testkit::{Cluster, embedded_only};
 
 use crate::fleet::{Fleet, NAMESPACE, cluster, empty_cluster};
 
@@ -213,6 +213,7 @@ async fn measure(size: Size) -> Figures {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_costs_one_write_per_consumer_and_heartbeats_none() {
+    embedded_only!("nine API servers");
     let size = Size { clusters: 8, services: 12, changes: 4 };
     let figures = measure(size).await;
     assert_eq!(figures.idle, (0, 0), "nothing is looked at and nothing is written while only hearts beat");

@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tombolo_api::karmada::work::Work;
 use tombolo_model::names;
+use tombolo_testkit::linger;
 
 use crate::fleet::{Fleet, NAMESPACE, eventually};
 
@@ -173,13 +174,13 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
         reasons.sort();
         reasons
     };
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    linger(Duration::from_secs(60)).await;
     let before = reasons().await;
     for reason in ["ServiceAppliedSuccess", "EndpointSliceCollectedSuccess", "EndpointSliceAppliedSuccess"] {
         assert!(before.iter().any(|one| one == reason), "{before:?}");
     }
     fleet.members[0].endpoints(&["10.1.0.2"]).await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    linger(Duration::from_secs(600)).await;
     assert_eq!(reasons().await, before, "no event without a change");
     let (mut registry, mut text) = (Registry::default(), String::new());
     fleet.metrics.register(&mut registry);

@@ -1,22 +1,22 @@
-//! Clusters within the test's process, and a kubectl that knows them.
+//! Clusters, embedded or real, and a kubectl that knows them.
 
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
-use tombolo_apiserver::{Cluster, Context, Options, controllers, kubeconfig};
-use tombolo_testkit::{Kubectl, Outcome};
+use tombolo_apiserver::Options;
+use tombolo_apiserver::controllers::Settings;
+use tombolo_testkit::{Cluster, Kubectl, Outcome, serve_all};
 
 /// Running clusters; dropping it ends them.
 pub(crate) struct Playground {
     pub(crate) kubectl: Kubectl,
-    stop: watch::Sender<bool>,
+    clusters: Vec<Cluster>,
     runtime: Option<Runtime>,
 }
 
 impl Playground {
     /// One cluster with nothing but its API: nobody else writes, so tables and watches show exactly what the test did.
+    /// Behind a real API server controllers run all the same.
     pub(crate) fn bare() -> Self {
         Self::start([Options::named("member1")], false)
     }
@@ -35,11 +35,13 @@ impl Playground {
         let kubectl = Kubectl::new();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let (stop, stopping) = watch::channel(false);
-        let contexts: Vec<Context> =
-            clusters.into_iter().map(|options| launch(&runtime, options, controlled, &stopping)).collect();
-        kubectl.file("kubeconfig", &kubeconfig(&contexts));
-        Self { kubectl, stop, runtime: Some(runtime) }
+        let clusters: Vec<Cluster> = clusters.into_iter().map(Cluster::new).collect();
+        if controlled {
+            let _inside = runtime.enter();
+            clusters.iter().for_each(control);
+        }
+        kubectl.file("kubeconfig", &runtime.block_on(serve_all(&clusters)));
+        Self { kubectl, clusters, runtime: Some(runtime) }
     }
 
     /// Runs a kubectl command line to its end.
@@ -55,37 +57,16 @@ impl Playground {
     }
 }
 
-fn launch(
-    runtime: &Runtime,
-    options: Options,
-    controlled: bool,
-    stopping: &watch::Receiver<bool>,
-) -> Context {
-    let cluster = Cluster::new(options);
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
-    let _inside = runtime.enter();
-    let server = cluster.serve(listener).expect("HTTPS");
-    let context = cluster.context(&server).expect("a context");
-    if controlled {
-        let authority = cluster.authority_pem().expect("an authority");
-        let settings =
-            controllers::Settings { phantom_nodes: 2, ..controllers::Settings::with_authority(authority) };
-        runtime.spawn(controllers::run(cluster.client(), settings, stopped(stopping)));
-    }
-    runtime.spawn(server.run(stopped(stopping)));
-    context
-}
-
-fn stopped(stopping: &watch::Receiver<bool>) -> impl Future<Output = ()> + use<> {
-    let mut stopping = stopping.clone();
-    async move {
-        let _ = stopping.wait_for(|stop| *stop).await;
-    }
+fn control(cluster: &Cluster) {
+    let settings = Settings { phantom_nodes: 2, ..Settings::with_authority(cluster.authority_pem()) };
+    cluster.start_controllers(settings);
 }
 
 impl Drop for Playground {
     fn drop(&mut self) {
-        let _ = self.stop.send(true);
+        for cluster in self.clusters.iter().filter_map(Cluster::embedded) {
+            cluster.close();
+        }
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(5));
         }

@@ -7,19 +7,18 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tombolo_api::crd;
 use tombolo_api::loadbalancer::{Profile, Service};
 use tombolo_api::tombolo::{ANNOUNCED_ANNOTATION, AddressPool};
-use tombolo_apiserver::{Cluster, Options};
+use tombolo_apiserver::Options;
 use tombolo_balancer::Balancer;
 use tombolo_proxy::Proxy;
 use tombolo_runtime::Readiness;
+use tombolo_testkit::Cluster;
 use tombolo_testkit::lab::{Echo, Lab, Namespace as Place, Protocol, try_ask};
 
 use crate::outcome::Skip;
@@ -76,12 +75,9 @@ impl World {
         let echoes =
             lab.nodes.iter().flat_map(|node| &node.pods).map(|pod| Echo::start(pod, TARGET)).collect();
         let cidrs = ["10.96.0.0/16", "fd96::/112"].map(|cidr| cidr.parse().unwrap());
-        let cluster = Cluster::new(Options { service_cidrs: cidrs.into(), ..Options::named("lab") });
+        let options = Options { service_cidrs: cidrs.into(), ..Options::named("lab") };
+        let cluster = Cluster::with_definitions(options).await;
         let client = cluster.client();
-        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in crd::crds() {
-            definitions.create(&PostParams::default(), &definition).await.unwrap();
-        }
         create::<Namespace>(&Api::all(client.clone()), json!({"metadata": {"name": "tombolo-system"}})).await;
         let pool = json!({
             "apiVersion": "tombolo.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "main"},

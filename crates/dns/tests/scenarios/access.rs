@@ -4,9 +4,9 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
-use tombolo_api::crd;
-use tombolo_apiserver::{Cluster, Options, User};
+use tombolo_apiserver::{Options, User};
 use tombolo_dns::Dns;
+use tombolo_testkit::Cluster;
 use tombolo_testkit::witness::{Witness, granted};
 
 use crate::live::wait_for;
@@ -31,10 +31,7 @@ async fn apply(cluster: &Cluster, manifest: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_shipped_rules_are_enough_and_allow_no_writing() {
-    let cluster = Cluster::new(Options { rbac: true, ..Options::named("east") });
-    for definition in crd::crds() {
-        let _ = Api::all(cluster.client()).create(&PostParams::default(), &definition).await.unwrap();
-    }
+    let cluster = Cluster::with_definitions(Options { rbac: true, ..Options::named("east") }).await;
     for name in ["tombolo-system", "shop"] {
         create(&cluster.client(), json!({"kind": "Namespace", "metadata": {"name": name}})).await;
     }

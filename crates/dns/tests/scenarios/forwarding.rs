@@ -78,7 +78,7 @@ async fn a_silent_upstream_is_passed_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loop_is_noticed() {
     // The server itself as an upstream is refused.
-    let cluster = tombolo_apiserver::Cluster::new(tombolo_apiserver::Options::named("x"));
+    let cluster = tombolo_testkit::Cluster::new(tombolo_apiserver::Options::named("x"));
     let own: SocketAddr = "127.0.0.1:5399".parse().unwrap();
     let looping = Config { listen: vec![own], forward: vec![own], ..config() };
     assert!(matches!(Dns::bind(looping, cluster.client()), Err(Error::Loop(_))));

@@ -12,10 +12,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::task::JoinHandle;
-use tombolo_api::{crd, kep, mcs};
-use tombolo_apiserver::{Cluster, Options};
+use tombolo_api::{kep, mcs};
+use tombolo_apiserver::Options;
 use tombolo_dns::{Answerer, Config, Dns, Error, Metrics};
 use tombolo_runtime::Readiness;
+use tombolo_testkit::Cluster;
 
 use crate::script::folder;
 
@@ -54,11 +55,8 @@ impl World {
     }
 
     pub(crate) async fn with(config: Config) -> Self {
-        let cluster = Cluster::new(Options::named("east"));
+        let cluster = Cluster::with_definitions(Options::named("east")).await;
         let client = cluster.client();
-        for definition in crd::crds() {
-            let _ = Api::all(client.clone()).create(&PostParams::default(), &definition).await.unwrap();
-        }
         let text = fs::read_to_string(folder().join("objects.yaml")).unwrap();
         for document in text.split("\n---\n") {
             create(&client, serde_saphyr::from_str(document).unwrap()).await;

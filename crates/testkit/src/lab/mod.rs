@@ -5,9 +5,11 @@
 
 mod echo;
 mod network;
+mod relay;
 
 pub use self::echo::{Answer, Echo, Protocol, ask, try_ask};
 pub use self::network::{Lab, Namespace, Node};
+pub use self::relay::Relay;
 
 use std::process::Command;
 

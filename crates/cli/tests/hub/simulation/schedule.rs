@@ -79,7 +79,7 @@ impl Run {
         log.note("begin");
         let hub_sight = HubSight::new(&fleet.hub.client());
         let guard = Guard::new(&hub_sight, log.clone());
-        let (backups, cuts) = (vec![(fleet.hub.backup(), Instant::now())], Vec::new());
+        let (backups, cuts) = (vec![(fleet.backup(), Instant::now())], Vec::new());
         let dice = fastrand::Rng::with_seed(seed);
         let (sights, members, hub) = (Vec::new(), Vec::new(), Health::default());
         let mut run = Self { dice, fleet, hub_sight, sights, members, hub, guard, log, backups, cuts };
@@ -358,7 +358,7 @@ impl Run {
 
     pub(crate) fn back_up(&mut self) {
         self.log.note("a backup of the hub is taken");
-        self.backups.push((self.fleet.hub.backup(), Instant::now()));
+        self.backups.push((self.fleet.backup(), Instant::now()));
     }
 
     /// Whether everybody has left a mark at the hub since a backup was taken. Who has not cannot know that it went back.

@@ -1,0 +1,197 @@
+//! Whoever keeps the real servers of this process and lends them to tests.
+//!
+//! A thread of its own, because a server ends with the thread that started it, and a test's thread ends with the test.
+//! The first to ask makes it start as many as most tests need, all at the same time, with one etcd for all.
+
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use ipnet::IpNet;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tombolo_apiserver::Context;
+use tombolo_upstream::{ControlPlane, Etcd, Folder, Place, Programs, Settings};
+
+use super::BoxError;
+use super::wipe::Baseline;
+
+/// A hub and two members.
+const USUAL: usize = 3;
+const REMEDY: &str =
+    "build them with `cargo xtask kube` and put the folder it prints on the PATH, or run `cargo xtask test`";
+
+/// A cluster that a test has; dropped, it can be lent to another.
+#[derive(Debug)]
+pub(super) struct Lent {
+    pub(super) context: Context,
+    number: usize,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let _ = KEEPER.send(Wish::GiveBack(self.number));
+    }
+}
+
+enum Wish {
+    Lend(Vec<IpNet>, oneshot::Sender<Result<Lent, String>>),
+    GiveBack(usize),
+}
+
+static KEEPER: LazyLock<mpsc::UnboundedSender<Wish>> = LazyLock::new(|| {
+    let (sender, wishes) = mpsc::unbounded_channel();
+    let body = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let tasks = tokio::task::LocalSet::new();
+        runtime.expect("a runtime").block_on(tasks.run_until(keep(wishes)));
+    };
+    std::thread::Builder::new().name("keeper".to_owned()).spawn(body).expect("a thread");
+    sender
+});
+
+/// A cluster with these networks for Services, empty. Waits for it without giving way to other tasks.
+pub(super) fn lend(networks: &[IpNet]) -> Lent {
+    let (reply, answer) = oneshot::channel();
+    let _ = KEEPER.send(Wish::Lend(networks.to_vec(), reply));
+    // The runtime of the test must not notice that its thread waits.
+    let wait = || answer.blocking_recv().expect("an answer of the keeper");
+    std::thread::scope(|scope| scope.spawn(wait).join())
+        .expect("an answer of the keeper")
+        .unwrap_or_else(|why| panic!("there is no real API server: {why}\n{REMEDY}"))
+}
+
+/// Everything there is.
+#[derive(Default)]
+struct Stock {
+    planes: RefCell<Vec<Plane>>,
+    broken: RefCell<Option<String>>,
+    etcd: tokio::sync::OnceCell<(Etcd, Folder)>,
+    changed: Notify,
+    /// The networks of those who wait.
+    waiting: RefCell<Vec<Vec<IpNet>>>,
+}
+
+struct Plane {
+    networks: Vec<IpNet>,
+    state: State,
+}
+
+enum State {
+    Starting,
+    Idle(Rc<Whole>),
+    Lent(Rc<Whole>),
+}
+
+/// A control plane and what it held before any test.
+struct Whole {
+    plane: ControlPlane,
+    baseline: Baseline,
+}
+
+async fn keep(mut wishes: mpsc::UnboundedReceiver<Wish>) {
+    let stock = Rc::new(Stock::default());
+    while let Some(wish) = wishes.recv().await {
+        match wish {
+            Wish::Lend(networks, reply) => {
+                let stock = stock.clone();
+                tokio::task::spawn_local(async move {
+                    let _ = reply.send(stock.lend(networks).await);
+                });
+            }
+            Wish::GiveBack(number) => stock.take_back(number),
+        }
+    }
+}
+
+impl Stock {
+    fn take_back(&self, number: usize) {
+        let plane = &mut self.planes.borrow_mut()[number];
+        if let State::Lent(whole) = &plane.state {
+            plane.state = State::Idle(whole.clone());
+        }
+        self.changed.notify_waiters();
+    }
+
+    async fn lend(self: Rc<Self>, networks: Vec<IpNet>) -> Result<Lent, String> {
+        loop {
+            if let Some(why) = self.broken.borrow().clone() {
+                return Err(why);
+            }
+            if let Some((number, whole)) = self.pick(&networks) {
+                whole.baseline.restore().await.map_err(|error| told(error.as_ref()))?;
+                return Ok(Lent { context: whole.plane.context.clone(), number });
+            }
+            let changed = self.changed.notified();
+            self.waiting.borrow_mut().push(networks.clone());
+            self.start_some(&networks);
+            changed.await;
+            let mut waiting = self.waiting.borrow_mut();
+            waiting.iter().position(|other| *other == networks).map(|place| waiting.swap_remove(place));
+        }
+    }
+
+    /// One that nobody has.
+    fn pick(&self, networks: &[IpNet]) -> Option<(usize, Rc<Whole>)> {
+        let mut planes = self.planes.borrow_mut();
+        let mut fitting = planes.iter_mut().enumerate().filter(|(_, plane)| plane.networks == networks);
+        fitting.find_map(|(number, plane)| {
+            let State::Idle(whole) = &plane.state else { return None };
+            let whole = whole.clone();
+            plane.state = State::Lent(whole.clone());
+            Some((number, whole))
+        })
+    }
+
+    /// Starts one for everybody who waits; the first time, as many as most tests need.
+    fn start_some(self: &Rc<Self>, networks: &[IpNet]) {
+        let starting = |plane: &&Plane| plane.networks == networks && matches!(plane.state, State::Starting);
+        let starting = self.planes.borrow().iter().filter(starting).count();
+        let waiting = self.waiting.borrow().iter().filter(|other| *other == networks).count();
+        let count = if self.planes.borrow().is_empty() { USUAL } else { waiting.saturating_sub(starting) };
+        for _ in 0..count {
+            let number = self.planes.borrow().len();
+            self.planes.borrow_mut().push(Plane { networks: networks.to_vec(), state: State::Starting });
+            tokio::task::spawn_local(self.clone().begin(number, networks.to_vec()));
+        }
+    }
+
+    async fn begin(self: Rc<Self>, number: usize, networks: Vec<IpNet>) {
+        match self.start(number, networks).await {
+            Ok(whole) => self.planes.borrow_mut()[number].state = State::Idle(Rc::new(whole)),
+            Err(error) => *self.broken.borrow_mut() = Some(told(error.as_ref())),
+        }
+        self.changed.notify_waiters();
+    }
+
+    async fn start(&self, number: usize, networks: Vec<IpNet>) -> Result<Whole, BoxError> {
+        let programs = Programs::find(None)?;
+        if programs.controller_manager.is_none() {
+            return Err("there is no kube-controller-manager on the PATH".into());
+        }
+        let (etcd, _) = self.etcd.get_or_try_init(|| start_etcd(&programs)).await?;
+        let prefix = format!("/cluster{number}");
+        let settings = Settings {
+            name: format!("cluster{number}"),
+            service_cidrs: networks,
+            place: Place::Loopback,
+            etcd: etcd.url(),
+            prefix: prefix.clone(),
+        };
+        let plane = ControlPlane::start(&programs, settings, Folder::new("kube")?).await?;
+        let baseline = Baseline::take(&plane.context, &etcd.url(), &prefix).await?;
+        Ok(Whole { plane, baseline })
+    }
+}
+
+async fn start_etcd(programs: &Programs) -> Result<(Etcd, Folder), tombolo_upstream::Error> {
+    let folder = Folder::new("etcd")?;
+    let etcd = Etcd::start(&programs.etcd, folder.path(), IpAddr::V4(Ipv4Addr::LOCALHOST)).await?;
+    Ok((etcd, folder))
+}
+
+/// An error with its causes.
+fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

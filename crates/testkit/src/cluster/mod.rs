@@ -1,0 +1,216 @@
+//! Where end-to-end tests get their clusters from: the embedded API server, or real ones.
+//!
+//! `TOMBOLO_TEST_APISERVER` decides for a whole run: `embedded` (the default), or `kube` for kube-apiserver with etcd and
+//! kube-controller-manager from the search path. A test sees a [`Cluster`] and does not know which it is. A real one is
+//! lent: when the test is over it is emptied and lent to the next. Real servers have no paused time, so time that is
+//! paused goes on as soon as a test has one.
+
+mod keeper;
+mod server;
+mod wipe;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt as _};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tombolo_apiserver::controllers::{self, Settings};
+use tombolo_apiserver::{Clock, Context, Options, User, kubeconfig};
+use tower::util::BoxCloneSyncService;
+use tower::{ServiceExt as _, service_fn};
+
+use self::keeper::Lent;
+pub use self::server::{Server, left_out, linger, name_of};
+
+/// What a request to any cluster goes through.
+pub(crate) type Channel =
+    BoxCloneSyncService<Request<kube::client::Body>, Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A cluster for one test, embedded or real. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    name: Arc<str>,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Embedded(tombolo_apiserver::Cluster),
+    Real(Arc<Lent>),
+}
+
+impl Cluster {
+    /// A cluster with nothing but what every cluster has. What `options` say of clock, randomness and features is for the
+    /// embedded server only, and a real one always enforces RBAC; administrators notice neither.
+    ///
+    /// Panics when there is none to be had: a test that cannot run has failed.
+    pub fn new(options: Options) -> Self {
+        let name = options.name.as_str().into();
+        let kind = match Server::chosen() {
+            Server::Embedded => Kind::Embedded(tombolo_apiserver::Cluster::new(options)),
+            Server::Kube => {
+                server::let_time_pass();
+                Kind::Real(Arc::new(keeper::lend(&options.service_cidrs)))
+            }
+        };
+        Self { name, kind }
+    }
+
+    /// The same, with our definitions.
+    pub async fn with_definitions(options: Options) -> Self {
+        let cluster = Self::new(options);
+        cluster.define(&tombolo_api::crd::crds()).await;
+        cluster
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The embedded one, for what only it can do; nothing if it is real.
+    pub fn embedded(&self) -> Option<&tombolo_apiserver::Cluster> {
+        match &self.kind {
+            Kind::Embedded(cluster) => Some(cluster),
+            Kind::Real(_) => None,
+        }
+    }
+
+    /// A client that acts as the administrator.
+    pub fn client(&self) -> Client {
+        match &self.kind {
+            Kind::Embedded(cluster) => cluster.client(),
+            Kind::Real(lent) => lent.context.client().expect("a client of a real server"),
+        }
+    }
+
+    /// A client that acts as `user`.
+    pub fn client_as(&self, user: User) -> Client {
+        match &self.kind {
+            Kind::Embedded(cluster) => cluster.client_as(user),
+            Kind::Real(lent) => lent.context.client_as(&user).expect("a client of a real server"),
+        }
+    }
+
+    /// The API as a service, for layers around it.
+    pub(crate) fn channel(&self, user: User) -> Channel {
+        match &self.kind {
+            Kind::Embedded(cluster) => {
+                let service = cluster.service(user).map_response(boxed).map_err(BoxError::from);
+                BoxCloneSyncService::new(service)
+            }
+            Kind::Real(_) => {
+                let client = self.client_as(user);
+                BoxCloneSyncService::new(service_fn(move |request| {
+                    let client = client.clone();
+                    async move { client.send(request).await.map(boxed).map_err(BoxError::from) }
+                }))
+            }
+        }
+    }
+
+    /// How to reach it over TLS as its administrator. The embedded one begins to listen for it.
+    pub async fn serve(&self) -> Context {
+        match &self.kind {
+            Kind::Embedded(cluster) => {
+                let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+                let server = cluster.serve(listener).expect("HTTPS");
+                let context = cluster.context(&server).expect("a context");
+                tokio::spawn(server.run(std::future::pending()));
+                context
+            }
+            Kind::Real(lent) => Context { name: self.name.to_string(), ..lent.context.clone() },
+        }
+    }
+
+    /// The certificate that its clients trust, PEM.
+    pub fn authority_pem(&self) -> String {
+        match &self.kind {
+            Kind::Embedded(cluster) => cluster.authority_pem().expect("an authority"),
+            Kind::Real(lent) => lent.context.authority.clone(),
+        }
+    }
+
+    /// Where a part that works for this cluster has its time from.
+    pub fn clock(&self, epoch: &str) -> Clock {
+        match &self.kind {
+            Kind::Embedded(_) => Clock::starting_at(epoch.parse().expect("a time")),
+            Kind::Real(_) => Clock::wall(),
+        }
+    }
+
+    /// Makes sure that somebody does the work of kube-controller-manager, which a real cluster has, and of the nodes that
+    /// are asked for. Ends with the task.
+    pub fn start_controllers(&self, settings: Settings) -> JoinHandle<()> {
+        let only_nodes = self.embedded().is_none();
+        if only_nodes && settings.phantom_nodes == 0 {
+            return tokio::spawn(std::future::pending());
+        }
+        let settings = Settings { only_nodes, ..settings };
+        tokio::spawn(controllers::run(self.client(), settings, std::future::pending()))
+    }
+
+    /// Creates definitions and waits until they are served. On a real cluster they may be there already.
+    pub async fn define(&self, definitions: &[CustomResourceDefinition]) {
+        define(&self.client(), definitions, self.embedded().is_none()).await;
+    }
+}
+
+impl From<&Self> for Cluster {
+    fn from(cluster: &Self) -> Self {
+        cluster.clone()
+    }
+}
+
+/// For tests that are about the embedded server, or need what only it can do.
+impl From<&tombolo_apiserver::Cluster> for Cluster {
+    fn from(cluster: &tombolo_apiserver::Cluster) -> Self {
+        Self { name: cluster.name().into(), kind: Kind::Embedded(cluster.clone()) }
+    }
+}
+
+async fn define(client: &Client, definitions: &[CustomResourceDefinition], again: bool) {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in definitions {
+        match api.create(&PostParams::default(), definition).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if again && status.code == 409 => {}
+            Err(error) => panic!("{} cannot be defined: {error}", definition.name_any()),
+        }
+    }
+    for definition in definitions {
+        while !is_served(&api, &definition.name_any()).await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+async fn is_served(api: &Api<CustomResourceDefinition>, name: &str) -> bool {
+    let status = api.get(name).await.expect("a definition").status.unwrap_or_default();
+    let mut conditions = status.conditions.unwrap_or_default().into_iter();
+    conditions.any(|condition| condition.type_ == "Established" && condition.status == "True")
+}
+
+fn boxed<B>(response: Response<B>) -> Response<UnsyncBoxBody<Bytes, BoxError>>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    response.map(|body| body.map_err(Into::into).boxed_unsync())
+}
+
+/// A kubeconfig with a context per cluster, served over TLS.
+pub async fn serve_all(clusters: &[Cluster]) -> String {
+    let mut contexts = Vec::new();
+    for cluster in clusters {
+        contexts.push(cluster.serve().await);
+    }
+    kubeconfig(&contexts)
+}

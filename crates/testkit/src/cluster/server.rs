@@ -1,0 +1,126 @@
+//! Which API servers a run of the tests is about, and what they cannot do.
+
+use std::io::Write as _;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// The variable that decides.
+const VARIABLE: &str = "TOMBOLO_TEST_APISERVER";
+/// The file that collects which tests were left out, and why.
+const LEFT_OUT: &str = "TOMBOLO_TEST_LEFT_OUT";
+
+/// An API server that tests can run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    Embedded,
+    Kube,
+}
+
+impl Server {
+    /// The one of this run.
+    pub fn chosen() -> Self {
+        static CHOSEN: LazyLock<Server> = LazyLock::new(|| match std::env::var(VARIABLE).as_deref() {
+            Err(_) | Ok("" | "embedded") => Server::Embedded,
+            Ok("kube") => Server::Kube,
+            Ok(other) => panic!("{VARIABLE} is {other:?}; it can be `embedded` or `kube`"),
+        });
+        *CHOSEN
+    }
+
+    pub fn is_embedded(self) -> bool {
+        self == Self::Embedded
+    }
+}
+
+/// Whether a test has to be left out because this run's servers are not the only ones it can run on, which is told for the
+/// end of the run. Called by [`embedded_only!`](crate::embedded_only) and [`real_only!`](crate::real_only).
+pub fn left_out(test: &str, only: Server, why: &str) -> bool {
+    if Server::chosen() == only {
+        return false;
+    }
+    let line = format!("{test}\t{why}\n");
+    let file = std::env::var_os(LEFT_OUT).map(|path| {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the list of what is left out");
+    });
+    if file.is_none() {
+        let _ = write!(std::io::stderr(), "left out on this run's servers: {line}");
+    }
+    true
+}
+
+/// The test that a function is in, as `program::module::test`, by the path that the compiler gives the function.
+pub fn name_of(function: &str) -> String {
+    let path = function.replace("::{{closure}}", "");
+    path.rsplit_once("::").map_or(path.as_str(), |(test, _)| test).to_owned()
+}
+
+/// Ends a test at once on real servers, because of what they cannot do. It is listed at the end of the run.
+#[macro_export]
+macro_rules! embedded_only {
+    ($why:literal) => {{
+        fn here() {}
+        let test = $crate::name_of(std::any::type_name_of_val(&here));
+        if $crate::left_out(&test, $crate::Server::Embedded, $why) {
+            return;
+        }
+    }};
+}
+
+/// Ends a test at once on the embedded server, because of what a run with it lacks. It is listed at the end of the run.
+#[macro_export]
+macro_rules! real_only {
+    ($why:literal) => {{
+        fn here() {}
+        let test = $crate::name_of(std::any::type_name_of_val(&here));
+        if $crate::left_out(&test, $crate::Server::Kube, $why) {
+            return;
+        }
+    }};
+}
+
+/// Time that is paused goes on: a real server does not wait for us.
+pub(super) fn let_time_pass() {
+    if is_paused() {
+        tokio::time::resume();
+    }
+}
+
+fn is_paused() -> bool {
+    if tokio::runtime::Handle::try_current().is_err() {
+        return false;
+    }
+    let before = tokio::time::Instant::now();
+    std::thread::sleep(Duration::from_millis(2));
+    tokio::time::Instant::now() == before
+}
+
+/// Lets a while pass in which nothing is expected to happen. Where time cannot be paused a short one has to do.
+pub async fn linger(time: Duration) {
+    let limit = if Server::chosen().is_embedded() { Duration::MAX } else { Duration::from_secs(8) };
+    tokio::time::sleep(time.min(limit)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_named_by_its_program_and_its_path() {
+        let cases = [
+            ("services::leases::a_source::{{closure}}::here", "services::leases::a_source"),
+            ("agent::two_agents::here", "agent::two_agents"),
+        ];
+        for (path, name) in cases {
+            assert_eq!(name_of(path), name);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_that_is_paused_is_noticed_and_goes_on() {
+        assert!(is_paused());
+        let_time_pass();
+        assert!(!is_paused());
+        let_time_pass();
+    }
+}

@@ -1,0 +1,141 @@
+//! What came of tests, read from what `cargo test` prints while a person reads it, too.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Command;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// What came of one test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Passed,
+    Failed,
+    /// It asks for more than a run gives it.
+    Ignored,
+    /// These servers cannot do what it needs.
+    LeftOut(String),
+}
+
+/// What came of many, by program and test.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcomes(BTreeMap<(String, String), Verdict>);
+
+impl Outcomes {
+    pub(crate) fn set(&mut self, program: &str, test: &str, verdict: Verdict) {
+        self.0.insert((program.to_owned(), test.to_owned()), verdict);
+    }
+
+    pub(crate) fn add(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    pub(crate) fn get(&self, program: &str, test: &str) -> Option<&Verdict> {
+        self.0.get(&(program.to_owned(), test.to_owned()))
+    }
+
+    /// The tests of a program, with what came of them.
+    pub(crate) fn of<'a>(&'a self, program: &'a str) -> impl Iterator<Item = (&'a str, &'a Verdict)> {
+        let own = self.0.iter().filter(move |((other, _), _)| other == program);
+        own.map(|((_, test), verdict)| (test.as_str(), verdict))
+    }
+
+    /// Those that could not run, as `program: test (why)`.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let told = |((program, test), verdict): (&(String, String), &Verdict)| match verdict {
+            Verdict::LeftOut(why) => Some(format!("{program}: {test} ({why})")),
+            _ => None,
+        };
+        self.0.iter().filter_map(told).collect()
+    }
+
+    pub(crate) fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
+        self.0.values().filter(|verdict| is(verdict)).count()
+    }
+
+    /// Takes note of tests that ended at once, each as `program::test`, a tab, and why.
+    fn leave_out(&mut self, list: &str) {
+        for (test, why) in list.lines().filter_map(|line| line.split_once('\t')) {
+            if let Some((program, test)) = test.split_once("::") {
+                self.set(program, test, Verdict::LeftOut(why.to_owned()));
+            }
+        }
+    }
+
+    /// Takes note of a line that `cargo test` prints; `program` is the one that runs.
+    fn read(&mut self, program: &mut String, line: &str) {
+        if let Some(started) = started(line) {
+            *program = started;
+        } else if let Some((test, verdict)) = ended(line) {
+            self.set(program, test, verdict);
+        }
+    }
+}
+
+/// `Running tests/leader.rs (target/debug/deps/leader-0123456789abcdef)`
+fn started(line: &str) -> Option<String> {
+    let (_, path) = line.trim_start().strip_prefix("Running ")?.rsplit_once('(')?;
+    let file = path.trim_end().trim_end_matches(')').rsplit('/').next()?;
+    Some(file.rsplit_once('-').map_or(file, |(name, _)| name).to_owned())
+}
+
+/// `test module::name ... ok`
+fn ended(line: &str) -> Option<(&str, Verdict)> {
+    let (test, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let verdict = match outcome.split([',', ' ']).next()? {
+        "ok" => Verdict::Passed,
+        "FAILED" => Verdict::Failed,
+        "ignored" => Verdict::Ignored,
+        _ => return None,
+    };
+    Some((test.split(" - ").next().unwrap_or(test), verdict))
+}
+
+/// Runs `cargo test`, lets a person read what it says, and reads along. Says whether it ended well.
+pub(crate) fn follow(mut command: Command) -> Result<(bool, Outcomes), Failure> {
+    let left_out = std::env::temp_dir().join(format!("tombolo-left-out-{}", std::process::id()));
+    command.env("TOMBOLO_TEST_LEFT_OUT", &left_out);
+    // One pipe for both, so that lines come in the order in which they were written.
+    let (reader, writer) = std::io::pipe()?;
+    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The command holds the other end, too; the pipe ends when nobody does.
+    drop(command);
+    let (mut outcomes, mut program) = (Outcomes::default(), String::new());
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        outcomes.read(&mut program, &line);
+        writeln!(std::io::stdout(), "{line}")?;
+    }
+    let list = std::fs::read_to_string(&left_out).unwrap_or_default();
+    outcomes.leave_out(&list);
+    let _ = std::fs::remove_file(&left_out);
+    Ok((child.wait()?.success(), outcomes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_read_from_what_cargo_prints() {
+        let printed = "\
+     Running unittests src/main.rs (/target/debug/deps/tombolo-0123)
+running 1 test
+test plain ... ok
+     Running tests/hub/main.rs (/target/debug/deps/load_balancers-4567)
+test a::b ... FAILED
+test c ... ignored, takes SEED
+test long has been running for over 60 seconds
+test result: FAILED. 0 passed";
+        let (mut outcomes, mut program) = (Outcomes::default(), String::new());
+        printed.lines().for_each(|line| outcomes.read(&mut program, line));
+        outcomes.leave_out("load_balancers::d::e\tno time\n");
+        let mut expected = Outcomes::default();
+        expected.set("load_balancers", "d::e", Verdict::LeftOut("no time".to_owned()));
+        expected.set("tombolo", "plain", Verdict::Passed);
+        expected.set("load_balancers", "a::b", Verdict::Failed);
+        expected.set("load_balancers", "c", Verdict::Ignored);
+        assert_eq!(outcomes, expected);
+    }
+}

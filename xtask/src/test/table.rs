@@ -1,0 +1,94 @@
+//! `docs/compatibility.md`: every end-to-end test on every server it ran on.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::end_to_end::{NOT_YET, PROGRAMS, Program};
+use super::outcome::{Outcomes, Verdict};
+
+/// One kind of server and what came of the tests there.
+pub(crate) struct Column<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) outcomes: &'a Outcomes,
+}
+
+const HEAD: &str = "\
+# Compatibility
+
+Every end-to-end test takes its clusters from one place (`tombolo_testkit::Cluster`) and runs on the embedded API server and
+on real ones: kube-apiserver, etcd and kube-controller-manager, built by `cargo xtask kube` from their published modules. A
+test that a server cannot run says why. `cargo xtask test --on all --bless` runs everything and writes this file.
+";
+
+/// The page.
+pub(crate) fn page(columns: &[Column<'_>]) -> String {
+    let mut page = HEAD.to_owned();
+    for program in &PROGRAMS {
+        let tests: BTreeSet<&str> = columns
+            .iter()
+            .flat_map(|column| column.outcomes.of(program.target))
+            .filter(|(_, verdict)| **verdict != Verdict::Ignored)
+            .map(|(test, _)| test)
+            .collect();
+        let _ = write!(page, "\n## {}\n\n| test |", program.target);
+        columns.iter().for_each(|column| page.extend([" ", column.title, " |"]));
+        let _ = write!(page, "\n|---|{}\n", "---|".repeat(columns.len()));
+        for test in tests {
+            let _ = write!(page, "| {} |", sentence(test));
+            for column in columns {
+                let _ = write!(page, " {} |", cell(program, test, column));
+            }
+            page.push('\n');
+        }
+    }
+    page.push_str("\n## Not held to real servers yet\n\n");
+    for (program, why) in &NOT_YET {
+        let _ = writeln!(page, "- {}: {why}", program.target);
+    }
+    page
+}
+
+/// A test's name is a sentence.
+fn sentence(test: &str) -> String {
+    let (module, name) = test.rsplit_once("::").unwrap_or(("", test));
+    let name = name.replace('_', " ");
+    if module.is_empty() { name } else { format!("{}: {name}", module.replace("::", ", ").replace('_', " ")) }
+}
+
+fn cell(program: &Program, test: &str, column: &Column<'_>) -> String {
+    match column.outcomes.get(program.target, test) {
+        Some(Verdict::Passed) => "yes".to_owned(),
+        Some(Verdict::Failed) => "**no**".to_owned(),
+        Some(Verdict::LeftOut(why)) => format!("left out: {why}"),
+        Some(Verdict::Ignored) => "–".to_owned(),
+        None => match program.embedded.iter().find(|(module, _)| test.starts_with(module)) {
+            Some((_, why)) => format!("left out: {why}"),
+            None => "not run".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_says_what_came_of_a_test_on_every_server_and_why_it_was_left_out() {
+        let (mut one, mut two) = (Outcomes::default(), Outcomes::default());
+        for test in ["leases::it_works", "scale::many", "late"] {
+            one.set("services", test, Verdict::Passed);
+        }
+        two.set("services", "leases::it_works", Verdict::Failed);
+        two.set("services", "scale::many", Verdict::LeftOut("too many".to_owned()));
+        let page =
+            page(&[Column { title: "embedded", outcomes: &one }, Column { title: "kube", outcomes: &two }]);
+        for row in [
+            "| test | embedded | kube |",
+            "| leases: it works | yes | **no** |",
+            "| scale: many | yes | left out: too many |",
+            "| late | yes | not run |",
+        ] {
+            assert!(page.contains(row), "{row} is not in\n{page}");
+        }
+    }
+}
