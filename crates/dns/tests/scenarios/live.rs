@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -131,10 +131,9 @@ async fn metrics_have_the_names_that_dashboards_know() {
     let world = World::new().await;
     wait_for(world.address, "web.shop.svc.clusterset.local", "A", "NOERROR").await;
     wait_for(world.address, "nothing.shop.svc.clusterset.local", "A", "NXDOMAIN").await;
-    let (mut registry, mut text) = (Registry::default(), String::new());
+    let mut registry = Registry::default();
     world.metrics.register(&mut registry);
-    encode(&mut text, &registry).unwrap();
-    for line in [
+    let lines = [
         "coredns_dns_requests_total{server=\"dns://\",zone=\"clusterset.local.\",proto=\"udp\",family=\"1\",type=\"A\"} 2",
         "coredns_dns_responses_total{server=\"dns://\",zone=\"clusterset.local.\",rcode=\"NOERROR\"} 1",
         "coredns_dns_responses_total{server=\"dns://\",zone=\"clusterset.local.\",rcode=\"NXDOMAIN\"} 1",
@@ -142,13 +141,18 @@ async fn metrics_have_the_names_that_dashboards_know() {
         "coredns_dns_response_size_bytes_count{server=\"dns://\",zone=\"clusterset.local.\",proto=\"udp\"} 2",
         "tombolo_dns_services{realm=\"mcs\"} 5.0",
         "tombolo_dns_complete{realm=\"kep\"} 1.0",
-    ] {
-        assert!(text.contains(line), "{line} is not in\n{text}");
+        "tombolo_dns_update_seconds_count",
+        "tombolo_dns_snapshot_age_seconds",
+    ];
+    // A query is counted after it is answered.
+    let begin = Instant::now();
+    loop {
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let Some(missing) = lines.iter().find(|line| !text.contains(**line)) else { return };
+        assert!(begin.elapsed() < PATIENCE, "{missing} is not in\n{text}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(
-        text.contains("tombolo_dns_update_seconds_count")
-            && text.contains("tombolo_dns_snapshot_age_seconds")
-    );
 }
 
 /// A process that does nothing in a network namespace of its own.
