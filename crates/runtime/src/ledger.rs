@@ -32,15 +32,20 @@ impl Ledger {
         let listening = ledger.clone();
         cache.listen_to_changes(move |change| {
             let (Change::Put { new: object, .. } | Change::Gone(object)) = change;
-            if !listening.is_echo(change) {
+            if !listening.is_known(change) {
                 listening.entries().remove(&Key::of(*object));
             }
         });
         ledger
     }
 
-    /// Whether a change is what this process wrote, come back.
+    /// Whether a change is what this process wrote over something, come back. What it made is no echo: until now, nobody who
+    /// looked at what is too much could see it.
     pub fn is_echo<K: ResourceExt>(&self, change: &Change<'_, K>) -> bool {
+        matches!(change, Change::Put { old: Some(_), .. }) && self.is_known(change)
+    }
+
+    fn is_known<K: ResourceExt>(&self, change: &Change<'_, K>) -> bool {
         let Change::Put { new, .. } = change else { return false };
         self.entries().get(&Key::of(*new)).is_some_and(|entry| entry.is_at(*new))
     }
@@ -165,9 +170,15 @@ mod tests {
     fn an_echo_is_what_was_left_and_nothing_else() {
         let ledger = Ledger::default();
         ledger.note(&map("1", "a"), 0);
-        let is_echo = |version: &str| ledger.is_echo(&Change::Put { old: None, new: &map(version, "a") });
+        let old = map("0", "a");
+        let is_echo =
+            |version: &str| ledger.is_echo(&Change::Put { old: Some(&old), new: &map(version, "a") });
         assert!(is_echo("1") && !is_echo("2"));
         assert!(!ledger.is_echo(&Change::Gone(&map("1", "a"))), "it went");
+        assert!(
+            !ledger.is_echo(&Change::Put { old: None, new: &map("1", "a") }),
+            "it may be too much by now"
+        );
         ledger.note_status(&map("1", "a"), &map("2", "a"));
         assert!(is_echo("2") && !is_echo("1"));
         ledger.note_status(&map("1", "a"), &map("3", "a"));
