@@ -1,6 +1,6 @@
 //! Load balancers of the playground: reached from outside, refused where a provider could not.
 
-use crate::world::{Playground, eventually, tombolo};
+use crate::world::{Playground, eventually, shared_echo, tombolo};
 
 const BALANCED: &str = "
 apiVersion: v1
@@ -38,27 +38,12 @@ fn a_load_balancer_is_reached_from_outside_and_a_lesser_provider_says_what_it_ca
     serving("member2", "False");
 }
 
-const SHARED: &str = "
-apiVersion: v1
-kind: Service
-metadata: {name: echo}
-spec: {selector: {app: echo}, ports: [{port: 80, targetPort: 8080}]}
----
-apiVersion: networking.karmada.io/v1alpha1
-kind: MultiClusterService
-metadata: {name: echo}
-spec:
-  types: [LoadBalancer]
-  serviceProvisionClusters: [member1]
-  serviceConsumptionClusters: [member2, member3]
-";
-
 #[test]
 fn the_gathered_addresses_of_a_multi_cluster_service_lead_from_outside_to_the_cluster_that_provides_it() {
     let playground = Playground::start(3, 2);
     playground.deploy_echo("member1");
     let hub = playground.at("hub");
-    hub.feed("apply -f -", SHARED).succeeds();
+    hub.feed("apply -f -", &shared_echo("LoadBalancer", "member2, member3")).succeeds();
     let ingress = "get multiclusterservice echo -o jsonpath={.status.loadBalancer.ingress[*].ip}";
     eventually("both consumers have an address", || hub.run(ingress).stdout.split_whitespace().count() == 2);
     for address in hub.run(ingress).succeeds().split_whitespace() {

@@ -4,23 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::world::{Playground, eventually};
-
-/// The Service and the MultiClusterService of the first example of specs/003, in a namespace of its own.
-const SHARED: &str = "
-apiVersion: v1
-kind: Service
-metadata: {name: echo}
-spec: {selector: {app: echo}, ports: [{port: 80, targetPort: 8080}]}
----
-apiVersion: networking.karmada.io/v1alpha1
-kind: MultiClusterService
-metadata: {name: echo}
-spec:
-  types: [CrossCluster]
-  serviceProvisionClusters: [member1]
-  serviceConsumptionClusters: [member2]
-";
+use crate::world::{Playground, eventually, shared_echo};
 
 /// Asks `http://echo/` in a pod `client` and says which cluster answered; nothing if nobody did.
 fn who_answers(playground: &Playground, cluster: &str) -> Option<String> {
@@ -44,7 +28,7 @@ fn a_multi_cluster_service_is_called_by_its_own_name_where_it_is_consumed_and_no
     for member in ["member2", "member3"] {
         playground.start_client(member);
     }
-    playground.at("hub").feed("apply -f -", SHARED).succeeds();
+    playground.at("hub").feed("apply -f -", &shared_echo("CrossCluster", "member2")).succeeds();
     all_true(&playground);
     eventually("member2 reaches member1", || who_answers(&playground, "member2").is_some());
     assert_eq!(who_answers(&playground, "member2").as_deref(), Some("member1"));
@@ -69,7 +53,7 @@ fn a_service_that_a_consumer_has_itself_is_joined_by_the_endpoints_of_others() {
     eventually("its own pods answer", || who_answers(&playground, "member2").is_some());
     assert_eq!(who_answers(&playground, "member2").as_deref(), Some("member2"));
 
-    playground.at("hub").feed("apply -f -", SHARED).succeeds();
+    playground.at("hub").feed("apply -f -", &shared_echo("CrossCluster", "member2")).succeeds();
     all_true(&playground);
     let mut answered = BTreeSet::new();
     eventually("both answer", || {

@@ -13,6 +13,26 @@ use tombolo_testkit::Kubectl;
 /// Much longer than anything here takes; what reaches it hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The Service and the MultiClusterService of the first example of specs/003: `echo`, which member1 provides.
+pub(crate) fn shared_echo(type_: &str, consumers: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Service
+metadata: {{name: echo}}
+spec: {{selector: {{app: echo}}, ports: [{{port: 80, targetPort: 8080}}]}}
+---
+apiVersion: networking.karmada.io/v1alpha1
+kind: MultiClusterService
+metadata: {{name: echo}}
+spec:
+  types: [{type_}]
+  serviceProvisionClusters: [member1]
+  serviceConsumptionClusters: [{consumers}]
+"
+    )
+}
+
 /// A playground that runs; dropped, it is killed.
 pub(crate) struct Playground {
     pub(crate) kubectl: Kubectl,
