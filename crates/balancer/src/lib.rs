@@ -1,8 +1,8 @@
 //! Load balancers: one process per node, of which one is the provider.
 //!
 //! The provider (`provider`, leader-elected) gives LoadBalancer Services of its class addresses from AddressPools and says
-//! in their status what it did, in the words of KEP-4631; all it decides is decided in `model::balancer`. Every node is an
-//! announcer: it says that it is alive (`roster`), finds out which addresses it answers for (`announcer`), and answers
+//! in their status what it did, in the words of KEP-4631; all it decides is decided in `model::balancer`. The others stand by
+//! (`standby`), and say so where it does not answer. Every node is an announcer: it says that it is alive (`roster`), finds out which addresses it answers for (`announcer`), and answers
 //! for them by ARP and neighbour discovery (`speaker`). What arrives there is forwarded by the node's service proxy.
 
 mod announcer;
@@ -13,6 +13,7 @@ mod provider;
 mod roster;
 mod shared;
 mod speaker;
+mod standby;
 
 pub use self::config::Config;
 pub use self::metrics::Metrics;
@@ -20,6 +21,7 @@ pub use self::speaker::try_sockets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::Client;
@@ -33,11 +35,11 @@ use self::provider::Provider;
 use self::roster::Roster;
 use self::shared::Shared;
 use self::speaker::Speaker;
+use self::standby::Standby;
 
 /// The Lease that providers of one class compete for.
 const LEADER_LEASE: &str = "tombolo-balancer";
-/// A provider that was killed is followed by another after three to four seconds, since all that is pending waits for it in
-/// silence. One that cannot renew for two seconds stops: giving up too early costs nothing, all it knows is in the Services.
+/// A provider that was killed is followed by another after three to four seconds, since all that is pending waits for it. One that cannot renew for two seconds stops: giving up too early costs nothing, all it knows is in the Services.
 const TERM: Term = Term {
     lasts: Duration::from_secs(3),
     renewed_within: Duration::from_secs(2),
@@ -90,6 +92,7 @@ impl Balancer {
         let (rivals, rivals_heard) = mpsc::channel(MOST_RIVALS);
         let announcer = Announcer::new(&shared, roster_seen.clone(), mine, rivals_heard);
         let (services, pools) = (provider::listen(&shared), pools::listen(&shared));
+        let standby = Standby::new(&shared, roster_seen.clone());
         shared.follow(&mut tasks);
         if shared.config.speak {
             let speaker = Speaker {
@@ -116,7 +119,7 @@ impl Balancer {
         });
         closing.spawn(async move {
             known_alive(&shared.config.node, roster_seen.clone()).await;
-            provide(&shared, services, pools, roster_seen, stopped).await;
+            provide(&shared, standby, services, pools, roster_seen, stopped).await;
         });
         tokio::select! {
             () = stop => {}
@@ -141,6 +144,7 @@ async fn known_alive(node: &str, mut roster: watch::Receiver<Roster>) {
 /// Provides while this process leads, again and again.
 async fn provide(
     shared: &Arc<Shared>,
+    standby: Standby,
     services: provider::Work,
     pools: Arc<tombolo_runtime::Queue<()>>,
     roster: watch::Receiver<Roster>,
@@ -156,7 +160,9 @@ async fn provide(
     };
     loop {
         let mut end = stopped.clone();
+        let leads = AtomicBool::new(false);
         let working = async {
+            leads.store(true, Ordering::Relaxed);
             tokio::select! {
                 () = term() => {}
                 _ = end.wait_for(|stop| *stop) => {}
@@ -167,7 +173,10 @@ async fn provide(
             candidate.clock = config.clock.clone();
             (candidate.duration, candidate.deadline, candidate.period) =
                 (TERM.lasts, TERM.renewed_within, TERM.every);
-            candidate.lead(shared.client.clone(), working).await;
+            tokio::select! {
+                () = candidate.lead(shared.client.clone(), working) => {}
+                () = standby.speak(&candidate.lease, &leads) => {}
+            }
         } else {
             working.await;
         }

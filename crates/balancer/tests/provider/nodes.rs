@@ -99,6 +99,32 @@ async fn what_is_pending_is_told_within_five_seconds_of_the_death_of_the_provide
 }
 
 #[tokio::test(start_paused = true)]
+async fn whatever_waits_for_a_provider_that_was_killed_says_so_within_a_second() {
+    let world = World::new(&["192.0.2.0/30"]).await;
+    let mut running = start(&world, false).await;
+    world.service("changed", json!({})).await;
+    world.service("deleted", json!({})).await;
+    for name in ["changed", "deleted"] {
+        world.until(name, NORMAL).await;
+    }
+    // Those who stand by see answers a moment later, and would have something to say about none of them.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.events("changed").await, ["EnsuredLoadBalancer"]);
+    drop(running.remove(&provider(&world).await));
+    let died = Instant::now();
+    world.service("new", json!({})).await;
+    world.patch("changed", json!({"spec": {"loadBalancerSourceRanges": ["10.0.0.0/8"]}})).await;
+    world.delete("deleted").await;
+    for name in ["new", "changed", "deleted"] {
+        wait(async || world.events(name).await.iter().any(|reason| reason == "WaitingForProvider")).await;
+    }
+    assert!(died.elapsed() <= Duration::from_secs(1), "{:?}", died.elapsed());
+    world.until("new", NORMAL).await;
+    let waited = |events: &[String]| events.iter().filter(|reason| *reason == "WaitingForProvider").count();
+    assert!(waited(&world.events("new").await) <= 2, "not everybody says the same");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_answers_for_an_address_that_another_has_just_taken() {
     let world = World::new(&["192.0.2.7"]).await;
     let running = start(&world, false).await;

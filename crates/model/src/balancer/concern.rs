@@ -2,6 +2,8 @@
 
 use tombolo_api::loadbalancer::Service;
 
+use super::decision::unreleasable;
+use super::fingerprint::seen;
 use super::record::Record;
 
 /// What a Service is to a provider.
@@ -30,5 +32,16 @@ pub fn concern(service: &Service, class: Option<&str>) -> Concern {
         (true, false) => Concern::Wanted,
         (true, true) if ours => Concern::Former,
         (true, true) => Concern::None,
+    }
+}
+
+/// Whether the provider of this class has said all there is to say about a Service as it is now.
+///
+/// If not for long, the provider is dead or slow, and somebody else should say that.
+pub fn is_answered(service: &Service, class: Option<&str>) -> bool {
+    match concern(service, class) {
+        Concern::Wanted => Record::of(service).is_some_and(|record| record.seen == seen(service)),
+        Concern::Former => unreleasable(service).is_some(),
+        Concern::None => true,
     }
 }

@@ -40,7 +40,7 @@ mod wish;
 
 pub use announce::{Announced, announced, local_nodes, may_announce};
 pub use capabilities::{Capabilities, Pace};
-pub use concern::{Concern, concern};
+pub use concern::{Concern, concern, is_answered};
 pub use decision::{Around, Decision, addresses, decide, forget, sharing, unreleasable};
 pub use election::{Runner, elect};
 pub use fingerprint::{seen, serves};

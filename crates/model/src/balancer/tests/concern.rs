@@ -4,7 +4,7 @@ use serde_json::json;
 use tombolo_api::loadbalancer::{Profile, Service};
 
 use super::lab::{Bench, edit, service};
-use crate::balancer::{Concern, Record, concern, forget};
+use crate::balancer::{Concern, Record, concern, forget, is_answered};
 
 fn classed(class: &str) -> Service {
     service(json!({ "loadBalancerClass": class }))
@@ -83,4 +83,19 @@ fn a_service_that_is_being_deleted_gets_no_load_balancer_any_more() {
     Bench::new(Profile::Full).look(&mut deleted);
     deleted.metadata.deletion_timestamp = Some(crate::testing::at(5));
     assert_eq!(concern(&deleted, None), Concern::Former);
+}
+
+#[test]
+fn a_service_is_answered_while_what_was_said_is_about_what_it_asks_for_now() {
+    let (mut bench, mut service) = (Bench::new(Profile::Full), service(json!({})));
+    assert!(!is_answered(&service, None));
+    assert!(is_answered(&service, Some("example.com/other")), "nobody waits for them");
+    bench.look(&mut service);
+    assert!(is_answered(&service, None));
+    edit(&mut service, json!({"loadBalancerSourceRanges": ["10.0.0.0/8"]}));
+    assert!(!is_answered(&service, None));
+    bench.look(&mut service);
+    assert!(is_answered(&service, None));
+    edit(&mut service, json!({"type": "ClusterIP"}));
+    assert!(!is_answered(&service, None), "what is left of it has to go");
 }
