@@ -10,7 +10,9 @@ mod deploy;
 mod fuzz;
 mod generated;
 mod kube;
+mod servers;
 mod simulate;
+mod soak;
 mod test;
 
 use std::path::Path;
@@ -42,6 +44,8 @@ enum Command {
     Kube(kube::Args),
     /// Run the simulated supercluster with many seeds
     Simulate(simulate::Args),
+    /// Keep a supercluster on real API servers under change and faults for a while
+    Soak(soak::Args),
     /// Install what the tests need and run all of them
     Test(test::Args),
 }
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         Command::Fuzz(command) => fuzz::run(&command),
         Command::Kube(args) => kube::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Soak(args) => soak::run(&args),
         Command::Test(args) => test::run(&args),
     };
     match outcome {

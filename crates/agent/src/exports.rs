@@ -1,6 +1,7 @@
 //! Offering what the cluster exports, and saying on each export what became of it.
 
 mod awaited;
+mod topology;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use tombolo_model::{Merged, happening, merge, names};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue};
 
 use self::awaited::Awaited;
+use self::topology::TopologyKeys;
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
@@ -40,6 +42,7 @@ pub(crate) struct Exports<E: Edition> {
     views: Arc<EditionViews<E>>,
     queue: Arc<Queue<Key>>,
     awaited: Arc<Awaited>,
+    topology_keys: TopologyKeys,
 }
 
 impl<E: Edition> Exports<E> {
@@ -47,7 +50,8 @@ impl<E: Edition> Exports<E> {
         let (queue, awaited) = (Arc::default(), Arc::default());
         listen::<E>(shared, views, &queue);
         listen_to_members::<E>(shared, views, &queue, &awaited);
-        Self { shared: shared.clone(), views: views.clone(), queue, awaited }
+        let topology_keys = TopologyKeys::default();
+        Self { shared: shared.clone(), views: views.clone(), queue, awaited, topology_keys }
     }
 }
 
@@ -158,7 +162,8 @@ impl<E: Edition> Exports<E> {
     async fn publish(&self, service: &ServiceRef, export: &E::Export) -> Result<Next, Error> {
         self.set_finalizer(export, true).await?;
         let found = self.shared.services.get(&Key::new(service.namespace.clone(), service.name.clone()));
-        match offer(&self.shared.config.cluster, &E::export(export), found.as_deref(), None) {
+        let topology_keys = self.topology_keys.of(&self.shared.member, service).await?;
+        match offer(&self.shared.config.cluster, &E::export(export), found.as_deref(), topology_keys) {
             Ok(offer) => {
                 let stored = self.put_offer(service, offer.spec).await?;
                 let versions = self.put_slices(service, export, &stored).await?;

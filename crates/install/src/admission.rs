@@ -59,6 +59,11 @@ impl Findings {
         if let Some(id) = cluster.id.as_deref().filter(|id| *id != name) {
             self.problem(format!("the cluster calls itself {id}: join as that, or `tombolo leave` first"));
         }
+        if let Some(set) = cluster.set.as_deref().filter(|set| *set != membership.cluster_set) {
+            self.problem(format!(
+                "the cluster is a member of the set {set}: join with `--cluster-set {set}`, or `tombolo leave` first"
+            ));
+        }
         let identity = &cluster.server.identity;
         for member in &hub.members {
             let same_name = member.cluster == name || member.namespace == namespace;
@@ -229,6 +234,7 @@ mod tests {
             cluster: ClusterSeen {
                 server: server("uid-a", Part::Member),
                 id: None,
+                set: None,
                 node_cidrs: vec!["10.1.3.0/24".into()],
             },
         }
@@ -244,7 +250,7 @@ mod tests {
     fn a_cluster_that_fits_has_nothing_to_answer_for() {
         assert_eq!(found(|_| {}), Findings::default());
         let again = found(|case| {
-            case.cluster.id = Some("a".into());
+            (case.cluster.id, case.cluster.set) = (Some("a".into()), Some("test".into()));
             case.hub.members[0].cluster = "a".into();
             case.hub.members[0].namespace = "tombolo-a".into();
             case.hub.members[0].identity = "uid-a".into();
@@ -256,9 +262,10 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_is_one_problem() {
         type Change = fn(&mut Case);
-        let cases: [(&str, Change); 13] = [
+        let cases: [(&str, Change); 14] = [
             ("taken", |case| case.membership.cluster = "system".parse().unwrap()),
             ("calls itself z", |case| case.cluster.id = Some("z".into())),
+            ("--cluster-set another", |case| case.cluster.set = Some("another".into())),
             ("another cluster is a", |case| {
                 case.hub.members[0].cluster = "a".into();
                 case.hub.members[0].namespace = "tombolo-a".into();

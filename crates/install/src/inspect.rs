@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client, Error, ResourceExt as _};
-use tombolo_api::about::{CLUSTER_ID_PROPERTY, ClusterProperty};
+use tombolo_api::about::{CLUSTER_ID_PROPERTY, CLUSTER_SET_PROPERTY, ClusterProperty};
 use tombolo_api::tombolo::Membership;
 use tombolo_runtime::is_absent;
 
@@ -48,6 +48,8 @@ pub struct ClusterSeen {
     pub server: Server,
     /// The id that it has already.
     pub id: Option<String>,
+    /// The set that it is a member of.
+    pub set: Option<String>,
     /// Where its nodes have their pods, as far as they say.
     pub node_cidrs: Vec<String>,
 }
@@ -67,11 +69,17 @@ pub async fn inspect_hub(client: &Client) -> Result<HubSeen, Error> {
 
 pub async fn inspect_cluster(client: &Client) -> Result<ClusterSeen, Error> {
     let server = inspect(client).await?;
-    let property = Api::<ClusterProperty>::all(client.clone()).get(CLUSTER_ID_PROPERTY).await;
-    let property = none_if_absent(property)?;
+    let (id, set) =
+        (property(client, CLUSTER_ID_PROPERTY).await?, property(client, CLUSTER_SET_PROPERTY).await?);
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     let ranges = nodes.into_iter().filter_map(|node| node.spec?.pod_cidrs).flatten();
-    Ok(ClusterSeen { server, id: property.map(|property| property.spec.value), node_cidrs: ranges.collect() })
+    Ok(ClusterSeen { server, id, set, node_cidrs: ranges.collect() })
+}
+
+/// What the cluster says about itself under a name.
+async fn property(client: &Client, name: &str) -> Result<Option<String>, Error> {
+    let found = none_if_absent(Api::<ClusterProperty>::all(client.clone()).get(name).await)?;
+    Ok(found.map(|property| property.spec.value))
 }
 
 async fn inspect(client: &Client) -> Result<Server, Error> {

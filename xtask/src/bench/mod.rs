@@ -11,6 +11,8 @@ mod works;
 
 use clap::Subcommand;
 
+pub(crate) use self::process::{build, resident_memory};
+
 use crate::Outcome;
 
 #[derive(Subcommand)]

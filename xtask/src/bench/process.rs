@@ -63,7 +63,7 @@ impl Embedded {
 }
 
 /// The resident memory of a process, in megabytes.
-pub(super) fn resident_memory(child: &Child) -> Result<f64, Failure> {
+pub(crate) fn resident_memory(child: &Child) -> Result<f64, Failure> {
     let id = child.id().ok_or("the process is gone")?;
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
@@ -72,7 +72,7 @@ pub(super) fn resident_memory(child: &Child) -> Result<f64, Failure> {
 }
 
 /// Builds the program of a package optimised, as users run it, and returns where it is.
-pub(super) async fn build(package: &str) -> Result<PathBuf, Failure> {
+pub(crate) async fn build(package: &str) -> Result<PathBuf, Failure> {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--release", "--package", package, "--message-format=json-render-diagnostics"])
         .current_dir(root())

@@ -66,6 +66,10 @@ fn clusters_are_installed_join_share_a_service_and_leave_without_a_trace() {
             "{said}"
         );
         changed_nothing(&world.tombolo(line).succeeds());
+        let set = "get clusterproperty clusterset.k8s.io -o jsonpath={.spec.value}";
+        assert_eq!(world.at(name).run(set).succeeds(), "tombolo");
+        world.tombolo(&format!("{line} --cluster-set other")).fails("member of the set tombolo");
+        assert_eq!(world.at(name).run(set).succeeds(), "tombolo");
     }
     let (east, west) = (world.run_agent("east"), world.run_agent("west"));
     for agent in [&east, &west] {
@@ -94,9 +98,12 @@ fn clusters_are_installed_join_share_a_service_and_leave_without_a_trace() {
     assert!(said.ends_with("west is no member any more\n"), "{said}");
     let after = everything(&world, "west");
     assert!(!after.contains("derived-") && !after.contains("imported-"), "{after}");
-    for gone in
-        ["configmap tombolo-member", "secret tombolo-hub", "clusterproperty cluster.clusterset.k8s.io"]
-    {
+    for gone in [
+        "configmap tombolo-member",
+        "secret tombolo-hub",
+        "clusterproperty cluster.clusterset.k8s.io",
+        "clusterproperty clusterset.k8s.io",
+    ] {
         world.at("west").run(&format!("get -n tombolo-system {gone}")).fails(1, &["NotFound"]);
     }
     world.at("hub").run("get namespace tombolo-west").fails(1, &["NotFound"]);

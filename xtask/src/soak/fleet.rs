@@ -1,0 +1,197 @@
+//! A hub and members on real servers, two agents for each member, and what users and observers do there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+use tombolo_api::crd;
+use tombolo_api::mcs::{SERVICE_NAME_LABEL, SOURCE_CLUSTER_LABEL, ServiceExport, ServiceImport};
+
+use super::wanted::{Part, Step, View, name};
+use crate::servers::{Failure, Real};
+
+const NAMESPACE: &str = "demo";
+/// The context of the hub; the members follow.
+const HUB: &str = "member1";
+/// Agents of each member.
+const REPLICAS: usize = 2;
+
+pub(super) struct Fleet {
+    pub(super) servers: Real,
+    pub(super) hub: Client,
+    pub(super) members: Vec<Client>,
+    agents: Vec<Vec<Child>>,
+    binary: PathBuf,
+}
+
+/// The id of a member, which is also its context.
+pub(super) fn id(member: usize) -> String {
+    format!("member{}", member + 2)
+}
+
+impl Fleet {
+    pub(super) async fn start(binary: &Path, members: usize) -> Result<Self, Failure> {
+        let servers = Real::start(members + 1).await?;
+        let mut clients = Vec::new();
+        for plane in &servers.planes {
+            let client = plane.context.client()?;
+            define(&client).await?;
+            clients.push(client);
+        }
+        let hub = clients.remove(0);
+        let mut fleet =
+            Self { servers, hub, members: clients, agents: Vec::new(), binary: binary.to_owned() };
+        for member in 0..members {
+            namespace(&fleet.hub, &format!("tombolo-{}", id(member))).await?;
+            for name in [NAMESPACE, "tombolo-system"] {
+                namespace(&fleet.members[member], name).await?;
+            }
+            let agents = (0..REPLICAS).map(|_| fleet.launch(member)).collect::<Result<Vec<_>, _>>()?;
+            fleet.agents.push(agents);
+        }
+        Ok(fleet)
+    }
+
+    fn launch(&self, member: usize) -> Result<Child, Failure> {
+        let context = id(member);
+        let child = Command::new(&self.binary)
+            .args(["agent", "--context", &context, "--hub-context", HUB, "--cluster-id", &context])
+            .args(["--admin-address", "127.0.0.1:0", "--kubeconfig"])
+            .arg(self.servers.kubeconfig())
+            .env("RUST_LOG", "off")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        Ok(child)
+    }
+
+    /// Kills an agent with SIGKILL and starts another in its place.
+    pub(super) async fn replace_agent(&mut self, member: usize, replica: usize) -> Result<(), Failure> {
+        self.agents[member][replica].kill().await?;
+        self.agents[member][replica] = self.launch(member)?;
+        Ok(())
+    }
+
+    /// Starts agents anew that have ended, as a kubelet would: one that cannot keep its leadership ends.
+    pub(super) fn restart_ended(&mut self) -> Result<(), Failure> {
+        for member in 0..self.agents.len() {
+            for replica in 0..REPLICAS {
+                if self.agents[member][replica].try_wait()?.is_some() {
+                    self.agents[member][replica] = self.launch(member)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops agents of a member where they are, or lets them go on.
+    pub(super) fn signal(&self, member: usize, replicas: &[usize], signal: Signal) -> Result<(), Failure> {
+        for replica in replicas {
+            let pid = self.agents[member][*replica].id().and_then(|id| i32::try_from(id).ok());
+            // One that has just ended needs no signal.
+            pid.and_then(Pid::from_raw).map_or(Ok(()), |pid| kill_process(pid, signal))?;
+        }
+        Ok(())
+    }
+
+    /// The resident memory of a member's agents, in megabytes.
+    pub(super) fn memory(&self, member: usize) -> Result<f64, Failure> {
+        let mut most = 0.0_f64;
+        for agent in &self.agents[member] {
+            most = most.max(crate::bench::resident_memory(agent).map_err(|failure| failure.to_string())?);
+        }
+        Ok(most)
+    }
+
+    /// Does what a user does. Doing it twice does no harm.
+    pub(super) async fn apply(&self, step: &Step) -> Result<(), kube::Error> {
+        match step {
+            Step::Serve(part, address) => self.serve(*part, address).await,
+            Step::Export(part) => {
+                let export: ServiceExport = object(json!({
+                    "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceExport",
+                    "metadata": {"name": name(part.service)},
+                }));
+                unless(409, self.api(*part).create(&PostParams::default(), &export).await)
+            }
+            Step::Withdraw(part) => {
+                let api: Api<ServiceExport> = self.api(*part);
+                unless(404, api.delete(&name(part.service), &DeleteParams::default()).await)
+            }
+        }
+    }
+
+    async fn serve(&self, part: Part, address: &str) -> Result<(), kube::Error> {
+        let (name, params) = (name(part.service), PatchParams::apply("soak").force());
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
+        });
+        self.api::<Service>(part).patch(&name, &params, &Patch::Apply(service)).await?;
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
+            "addressType": "IPv4", "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
+        });
+        self.api::<EndpointSlice>(part).patch(&name, &params, &Patch::Apply(slice)).await.map(|_| ())
+    }
+
+    fn api<K>(&self, part: Part) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.members[part.member].clone(), NAMESPACE)
+    }
+
+    /// What a member holds of others and of itself.
+    pub(super) async fn view(&self, member: usize) -> Result<View, kube::Error> {
+        let client = &self.members[member];
+        let mut view = View::new();
+        let imports: Api<ServiceImport> = Api::namespaced(client.clone(), NAMESPACE);
+        for import in imports.list(&ListParams::default()).await? {
+            view.insert(import.name_any(), BTreeSet::new());
+        }
+        let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), NAMESPACE);
+        for slice in slices.list(&ListParams::default().labels(SOURCE_CLUSTER_LABEL)).await? {
+            let service = slice.labels().get(SERVICE_NAME_LABEL).cloned().unwrap_or_default();
+            let addresses = slice.endpoints.into_iter().flatten().flat_map(|endpoint| endpoint.addresses);
+            view.entry(service).or_default().extend(addresses);
+        }
+        Ok(view)
+    }
+}
+
+async fn define(client: &Client) -> Result<(), Failure> {
+    let api = Api::all(client.clone());
+    for definition in crd::crds() {
+        api.create(&PostParams::default(), &definition).await?;
+    }
+    Ok(())
+}
+
+async fn namespace(client: &Client, name: &str) -> Result<(), Failure> {
+    let namespace: Namespace = object(json!({"metadata": {"name": name}}));
+    Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    Ok(())
+}
+
+fn object<K: serde::de::DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).expect("an object of its kind")
+}
+
+fn unless<T>(code: u16, outcome: Result<T, kube::Error>) -> Result<(), kube::Error> {
+    match outcome {
+        Err(kube::Error::Api(status)) if status.code == code => Ok(()),
+        other => other.map(|_| ()),
+    }
+}

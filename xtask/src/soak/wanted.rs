@@ -1,0 +1,119 @@
+//! What users want of a supercluster, how they change their minds, and what every member should therefore hold. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fastrand::Rng;
+
+/// What is imported: the addresses behind each service.
+pub(super) type View = BTreeMap<String, BTreeSet<String>>;
+
+/// A service in one of the members that have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Part {
+    pub(super) service: usize,
+    pub(super) member: usize,
+}
+
+/// One thing that a user does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The service runs at this address now.
+    Serve(Part, String),
+    Export(Part),
+    Withdraw(Part),
+}
+
+/// What users want at the moment.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    parts: Vec<Part>,
+    addresses: BTreeMap<Part, String>,
+    exported: BTreeSet<Part>,
+    moves: u32,
+}
+
+/// The name of a service.
+pub(super) fn name(service: usize) -> String {
+    format!("service-{service}")
+}
+
+impl Wanted {
+    /// Services that two neighbouring members have, and export.
+    pub(super) fn new(services: usize, members: usize) -> (Self, Vec<Step>) {
+        let pairs = (0..services).flat_map(|service| {
+            let members: BTreeSet<usize> = [service % members, (service + 1) % members].into();
+            members.into_iter().map(move |member| Part { service, member })
+        });
+        let parts: Vec<Part> = pairs.collect();
+        let mut wanted = Self { parts, addresses: BTreeMap::new(), exported: BTreeSet::new(), moves: 0 };
+        let steps =
+            wanted.parts.clone().into_iter().flat_map(|part| [wanted.serve(part), wanted.export(part)]);
+        let steps = steps.collect();
+        (wanted, steps)
+    }
+
+    /// Somebody changes something: mostly where a service runs, sometimes whether it is shared.
+    pub(super) fn change(&mut self, random: &mut Rng) -> Step {
+        let part = self.parts[random.usize(..self.parts.len())];
+        match random.u8(..10) {
+            0 if self.exported.remove(&part) => Step::Withdraw(part),
+            0..=2 if !self.exported.contains(&part) => self.export(part),
+            _ => self.serve(part),
+        }
+    }
+
+    fn serve(&mut self, part: Part) -> Step {
+        self.moves += 1;
+        let address = format!("10.{}.{}.{}", 100 + part.member, (self.moves >> 8) & 255, self.moves & 255);
+        self.addresses.insert(part, address.clone());
+        Step::Serve(part, address)
+    }
+
+    fn export(&mut self, part: Part) -> Step {
+        self.exported.insert(part);
+        Step::Export(part)
+    }
+
+    /// What every member should hold when the member `dead` has been given up.
+    pub(super) fn expected(&self, dead: Option<usize>) -> View {
+        let mut view = View::new();
+        for part in self.exported.iter().filter(|part| Some(part.member) != dead) {
+            let address = self.addresses.get(part).cloned();
+            view.entry(name(part.service)).or_default().extend(address);
+        }
+        view
+    }
+}
+
+/// The first thing in which two views differ, as a sentence.
+pub(super) fn difference(expected: &View, seen: &View) -> Option<String> {
+    let names: BTreeSet<&String> = expected.keys().chain(seen.keys()).collect();
+    let different = names.into_iter().find(|name| expected.get(*name) != seen.get(*name))?;
+    let tell = |view: &View| match view.get(different) {
+        Some(addresses) => format!("{addresses:?}"),
+        None => "nothing".to_owned(),
+    };
+    Some(format!("{different} has {}, and not {}", tell(seen), tell(expected)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_should_hold_what_is_exported_at_its_latest_address() {
+        let (mut wanted, steps) = Wanted::new(2, 2);
+        assert_eq!(steps.len(), 8);
+        let [first, second] = [0, 1].map(|member| Part { service: 0, member });
+        let Step::Serve(_, address) = wanted.serve(first) else { unreachable!() };
+        wanted.exported.remove(&second);
+        let view = wanted.expected(None);
+        assert_eq!(view["service-0"], [address].into());
+        assert_eq!(view["service-1"].len(), 2);
+        let without = wanted.expected(Some(0));
+        assert_eq!(without.keys().collect::<Vec<_>>(), ["service-1"]);
+        let said = difference(&view, &without).unwrap();
+        assert!(said.starts_with("service-0 has nothing, and not"), "{said}");
+        assert_eq!(difference(&view, &view.clone()), None);
+    }
+}
