@@ -13,7 +13,6 @@ type Failure = Box<dyn std::error::Error>;
 /// A running `tombolo apiserver`; ends with this value.
 pub(super) struct Embedded {
     child: Child,
-    binary: PathBuf,
     dir: PathBuf,
     /// From starting the process to the kubeconfig it writes when all clusters are ready.
     pub(super) start: Duration,
@@ -38,16 +37,11 @@ impl Embedded {
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        Ok(Self { child, binary, dir, start: begin.elapsed() })
+        Ok(Self { child, dir, start: begin.elapsed() })
     }
 
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
-    }
-
-    /// The binary it was started from.
-    pub(super) fn binary(&self) -> &Path {
-        &self.binary
     }
 
     /// Resident memory in megabytes.

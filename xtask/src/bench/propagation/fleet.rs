@@ -1,22 +1,60 @@
 //! A hub, members with services, and their agents.
 
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tombolo_api::crd;
 
+use super::Server;
 use super::agents::{Agent, Writes};
 use crate::bench::client::{Connection, Failure, Target};
-use crate::bench::process::Embedded;
+use crate::bench::process::{Embedded, build};
+use crate::servers::Real;
 
 const JSON: &str = "application/json";
 const PATIENCE: Duration = Duration::from_secs(600);
-/// All clusters are in one process; the first is the hub.
+/// The first cluster is the hub.
 const HUB: &str = "member1";
 
+/// All clusters in one process, or real ones.
+enum Servers {
+    Embedded(Embedded),
+    Real(Box<Real>),
+}
+
+impl Servers {
+    async fn start(on: Server, clusters: usize) -> Result<Self, Failure> {
+        Ok(match on {
+            Server::Embedded => {
+                Self::Embedded(Embedded::start(clusters).await.map_err(|failure| failure.to_string())?)
+            }
+            Server::Kube => Self::Real(Box::new(Real::start(clusters).await?)),
+        })
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        match self {
+            Self::Embedded(server) => server.kubeconfig(),
+            Self::Real(servers) => servers.kubeconfig(),
+        }
+    }
+
+    async fn stop(self) -> Result<(), Failure> {
+        match self {
+            Self::Embedded(server) => server.stop().await.map_err(|failure| failure.to_string().into()),
+            Self::Real(servers) => {
+                drop(servers);
+                Ok(())
+            }
+        }
+    }
+}
+
 pub(super) struct Fleet {
-    server: Embedded,
+    servers: Servers,
+    binary: PathBuf,
     pub(super) hub: Target,
     pub(super) members: Vec<Target>,
     pub(super) agents: Vec<Agent>,
@@ -55,12 +93,19 @@ pub(super) fn slice(service: usize, endpoints: usize, address: &str) -> Value {
 
 impl Fleet {
     /// Returns when every member has imported every service. One more cluster stands by.
-    pub(super) async fn start(members: usize, services: usize, endpoints: usize) -> Result<Self, Failure> {
-        let server = Embedded::start(members + 2).await.map_err(|failure| failure.to_string())?;
-        let target = |context: &str| Target::read(&server.kubeconfig(), Some(context));
+    pub(super) async fn start(
+        on: Server,
+        members: usize,
+        services: usize,
+        endpoints: usize,
+    ) -> Result<Self, Failure> {
+        let binary = build("tombolo-cli").await.map_err(|failure| failure.to_string())?;
+        let servers = Servers::start(on, members + 2).await?;
+        let target = |context: &str| Target::read(&servers.kubeconfig(), Some(context));
         let hub = target(HUB)?;
         let targets = (0..members).map(|place| target(&name(place))).collect::<Result<Vec<_>, _>>()?;
-        let mut fleet = Self { server, hub, members: targets, agents: Vec::new(), services, endpoints };
+        let mut fleet =
+            Self { servers, binary, hub, members: targets, agents: Vec::new(), services, endpoints };
         let mut connection = fleet.hub.connect().await?;
         install_crds(&mut connection).await?;
         for place in 0..=members {
@@ -98,7 +143,7 @@ impl Fleet {
     }
 
     fn add_agent(&mut self, place: usize) -> Result<(), Failure> {
-        let agent = Agent::start(self.server.binary(), &self.server.kubeconfig(), &name(place), HUB)?;
+        let agent = Agent::start(&self.binary, &self.servers.kubeconfig(), &name(place), HUB)?;
         self.agents.push(agent);
         Ok(())
     }
@@ -106,7 +151,7 @@ impl Fleet {
     /// Starts an agent in the cluster that stands by. Returns when all services are there, slices included.
     pub(super) async fn join_spare(&mut self) -> Result<(), Failure> {
         let place = self.members.len();
-        let target = Target::read(&self.server.kubeconfig(), Some(&name(place)))?;
+        let target = Target::read(&self.servers.kubeconfig(), Some(&name(place)))?;
         let mut connection = target.connect().await?;
         install_crds(&mut connection).await?;
         make_namespace(&mut connection, "demo").await?;
@@ -139,7 +184,7 @@ impl Fleet {
         for agent in self.agents {
             agent.stop().await?;
         }
-        self.server.stop().await.map_err(|failure| failure.to_string().into())
+        self.servers.stop().await
     }
 }
 
@@ -157,9 +202,16 @@ async fn make_namespace(connection: &mut Connection, name: &str) -> Result<(), F
 }
 
 async fn make(connection: &mut Connection, path: &str, object: &Value) -> Result<(), Failure> {
-    let (status, body) = connection.call(Method::POST, path, JSON, object.to_string()).await?;
-    if status == StatusCode::CREATED {
-        return Ok(());
+    let begin = Instant::now();
+    loop {
+        let (status, body) = connection.call(Method::POST, path, JSON, object.to_string()).await?;
+        match status {
+            StatusCode::CREATED => return Ok(()),
+            // Real servers take a moment until a new kind can be used.
+            StatusCode::NOT_FOUND if begin.elapsed() < Duration::from_secs(30) => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            _ => return Err(format!("POST {path}: {status}: {}", String::from_utf8_lossy(&body)).into()),
+        }
     }
-    Err(format!("POST {path}: {status}: {}", String::from_utf8_lossy(&body)).into())
 }

@@ -17,6 +17,9 @@ use crate::Outcome;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// On which servers
+    #[arg(long, value_enum, default_value = "embedded")]
+    on: Server,
     /// How many members; several numbers make several runs
     #[arg(long, value_delimiter = ',', default_values_t = [3, 10, 50, 100])]
     members: Vec<usize>,
@@ -34,6 +37,14 @@ pub(crate) struct Args {
     seconds: u64,
 }
 
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Server {
+    /// The embedded one, all clusters in one process
+    Embedded,
+    /// kube-apiserver and etcd
+    Kube,
+}
+
 pub(crate) async fn run(args: &Args) -> Outcome {
     println!("{} services of {} endpoints, {} changes a second", args.services, args.endpoints, args.rate);
     for members in &args.members {
@@ -45,7 +56,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
 async fn measure(args: &Args, members: usize) -> Result<(), Failure> {
     println!("\n| {members} members | |\n|---|---|");
     let begin = Instant::now();
-    let mut fleet = Fleet::start(members, args.services, args.endpoints).await?;
+    let mut fleet = Fleet::start(args.on, members, args.services, args.endpoints).await?;
     row("everything imported everywhere after", &format!("{:.1} s", begin.elapsed().as_secs_f64()));
     idle(&fleet).await?;
     under_load(args, &fleet).await?;
