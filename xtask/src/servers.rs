@@ -1,7 +1,7 @@
 //! Real clusters for runs that are no tests: one etcd, and an API server with its controllers for each.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::task::JoinSet;
 use tombolo_upstream::{ControlPlane, Etcd, Folder, Place, Programs, Settings, kubeconfig};
@@ -45,6 +45,11 @@ impl Real {
         let contexts: Vec<_> = planes.iter().map(|plane| plane.context.clone()).collect();
         std::fs::write(folder.path().join("kubeconfig"), kubeconfig(&contexts))?;
         Ok(Self { planes, etcd, folder })
+    }
+
+    /// Where more can be put that goes with the servers.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// A file with a context of each cluster's name.

@@ -15,7 +15,7 @@ pub use self::etcd::Etcd;
 pub use self::files::Folder;
 pub use self::process::Process;
 pub use self::programs::Programs;
-pub use tombolo_apiserver::kubeconfig;
+pub use tombolo_apiserver::{Context, kubeconfig};
 
 /// Why a server does not run.
 #[derive(Debug, thiserror::Error)]

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::fleet::{Fleet, id};
+use super::fleet::{Fleet, id, object};
 use crate::servers::Failure;
 
 /// The first member is spared, so that its agents show what a long life does to them.
@@ -22,6 +23,9 @@ const LONG: Duration = Duration::from_secs(50);
 /// Bytes of one object that has nothing to do with us, and how often such a one is written in each of two clusters.
 const BALLAST: usize = 250_000;
 const BALLAST_EVERY: Duration = Duration::from_millis(50);
+
+/// The name of what makes the hub refuse.
+const THROTTLE: &str = "soak";
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub(super) enum Fault {
     ServerKilled(usize),
     /// etcd is killed, for all clusters.
     StoreKilled,
+    /// The hub answers all that the agents of a member ask with 429.
+    Throttled(usize),
     /// 10 MB/s of objects that nobody of us cares for.
     Flood,
 }
@@ -45,13 +51,14 @@ pub(super) enum Fault {
 impl Fault {
     pub(super) fn pick(random: &mut Rng, members: usize) -> Self {
         let member = random.usize(SPARED..members);
-        match random.u8(..10) {
-            0 | 1 => Fault::AgentKilled(member, random.usize(..2)),
-            2 | 3 => Fault::AgentFrozen(member, random.usize(..2)),
-            4 => Fault::Silence(member),
-            5 => Fault::HubLost,
-            6 | 7 => Fault::ServerKilled(member),
-            8 => Fault::StoreKilled,
+        match random.u8(..8) {
+            0 => Fault::AgentKilled(member, random.usize(..2)),
+            1 => Fault::AgentFrozen(member, random.usize(..2)),
+            2 => Fault::Silence(member),
+            3 => Fault::HubLost,
+            4 => Fault::ServerKilled(member),
+            5 => Fault::StoreKilled,
+            6 => Fault::Throttled(member),
             _ => Fault::Flood,
         }
     }
@@ -65,6 +72,7 @@ impl Fault {
             Fault::HubLost => "hub's API server away for 50 s",
             Fault::ServerKilled(_) => "member's API server killed, away for 10 s",
             Fault::StoreKilled => "etcd of all clusters killed, away for 5 s",
+            Fault::Throttled(_) => "hub at its rate limit for a member, 429 for 20 s",
             Fault::Flood => "10 MB/s of unrelated writes for 20 s",
         }
     }
@@ -76,7 +84,7 @@ impl Fault {
             Fault::Silence(_) | Fault::HubLost => LONG,
             Fault::ServerKilled(_) => Duration::from_secs(10),
             Fault::StoreKilled => Duration::from_secs(5),
-            Fault::Flood => Duration::from_secs(20),
+            Fault::Throttled(_) | Fault::Flood => Duration::from_secs(20),
         }
     }
 
@@ -101,6 +109,7 @@ impl Fault {
             Fault::HubLost => fleet.servers.planes[0].kill(),
             Fault::ServerKilled(member) => fleet.servers.planes[member + 1].kill(),
             Fault::StoreKilled => fleet.servers.etcd.kill(),
+            Fault::Throttled(member) => throttle(&fleet.hub, member).await?,
             Fault::Flood => {
                 for client in [&fleet.hub, &fleet.members[0]] {
                     tasks.spawn(flood(client.clone()));
@@ -118,6 +127,7 @@ impl Fault {
             Fault::HubLost => fleet.servers.planes[0].revive().await?,
             Fault::ServerKilled(member) => fleet.servers.planes[member + 1].revive().await?,
             Fault::StoreKilled => fleet.servers.etcd.revive().await?,
+            Fault::Throttled(_) => unthrottle(&fleet.hub).await?,
             Fault::Flood => tasks.shutdown().await,
         }
         Ok(())
@@ -130,10 +140,44 @@ impl fmt::Display for Fault {
             Fault::AgentKilled(member, _)
             | Fault::AgentFrozen(member, _)
             | Fault::Silence(member)
+            | Fault::Throttled(member)
             | Fault::ServerKilled(member) => write!(f, "{} ({})", self.kind(), id(*member)),
             Fault::HubLost | Fault::StoreKilled | Fault::Flood => f.write_str(self.kind()),
         }
     }
+}
+
+/// Leaves no seat for what a member's agents ask of the hub.
+async fn throttle(hub: &Client, member: usize) -> Result<(), Failure> {
+    let level: PriorityLevelConfiguration = object(json!({
+        "metadata": {"name": THROTTLE},
+        "spec": {"type": "Limited", "limited": {
+            "nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0,
+            "limitResponse": {"type": "Reject"},
+        }},
+    }));
+    Api::all(hub.clone()).create(&PostParams::default(), &level).await?;
+    let group = format!("system:serviceaccounts:tombolo-{}", id(member));
+    let schema: FlowSchema = object(json!({
+        "metadata": {"name": THROTTLE},
+        "spec": {
+            "priorityLevelConfiguration": {"name": THROTTLE}, "matchingPrecedence": 10,
+            "rules": [{
+                "subjects": [{"kind": "Group", "group": {"name": group}}],
+                "resourceRules": [{
+                    "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"],
+                }],
+            }],
+        },
+    }));
+    Api::all(hub.clone()).create(&PostParams::default(), &schema).await?;
+    Ok(())
+}
+
+async fn unthrottle(hub: &Client) -> Result<(), Failure> {
+    Api::<FlowSchema>::all(hub.clone()).delete(THROTTLE, &DeleteParams::default()).await?;
+    Api::<PriorityLevelConfiguration>::all(hub.clone()).delete(THROTTLE, &DeleteParams::default()).await?;
+    Ok(())
 }
 
 /// Writes an object with other content again and again.

@@ -1,8 +1,8 @@
-//! A hub and members on real servers, two agents for each member, and what users and observers do there.
+//! A hub and members on real servers, installed and joined as people do it, with two agents for each member; and what users
+//! and observers do there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -11,10 +11,11 @@ use kube::{Api, Client, ResourceExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
-use tombolo_api::crd;
+use tokio::task::JoinSet;
 use tombolo_api::mcs::{SERVICE_NAME_LABEL, SOURCE_CLUSTER_LABEL, ServiceExport, ServiceImport};
 
-use super::wanted::{Part, Step, View, name};
+use super::station::Station;
+use super::wanted::{Part, Step, View, name, second_byte};
 use crate::servers::{Failure, Real};
 
 const NAMESPACE: &str = "demo";
@@ -27,8 +28,10 @@ pub(super) struct Fleet {
     pub(super) servers: Real,
     pub(super) hub: Client,
     pub(super) members: Vec<Client>,
+    stations: Vec<Station>,
     agents: Vec<Vec<Child>>,
     binary: PathBuf,
+    _keeping: JoinSet<()>,
 }
 
 /// The id of a member, which is also its context.
@@ -39,45 +42,31 @@ pub(super) fn id(member: usize) -> String {
 impl Fleet {
     pub(super) async fn start(binary: &Path, members: usize) -> Result<Self, Failure> {
         let servers = Real::start(members + 1).await?;
-        let mut clients = Vec::new();
-        for plane in &servers.planes {
+        let tombolo = Tombolo { binary, kubeconfig: servers.kubeconfig() };
+        tombolo.run(&format!("install --hub --context {HUB}")).await?;
+        let (mut clients, mut stations, mut keeping) = (Vec::new(), Vec::new(), JoinSet::new());
+        for (member, plane) in servers.planes[1..].iter().enumerate() {
+            let id = id(member);
+            tombolo.run(&format!("install --member --context {id}")).await?;
+            let join = format!("join --name {id} --context {id} --hub-context {HUB} --token-lifetime 10m");
+            tombolo.run(&format!("{join} --pod-cidr 10.{}.0.0/16", second_byte(member))).await?;
             let client = plane.context.client()?;
-            define(&client).await?;
+            namespace(&client, NAMESPACE).await?;
+            let station = Station::new(&plane.context, servers.folder().join(&id)).await?;
+            keeping.spawn(station.clone().keep());
             clients.push(client);
+            stations.push(station);
         }
-        let hub = clients.remove(0);
-        let mut fleet =
-            Self { servers, hub, members: clients, agents: Vec::new(), binary: binary.to_owned() };
-        for member in 0..members {
-            namespace(&fleet.hub, &format!("tombolo-{}", id(member))).await?;
-            for name in [NAMESPACE, "tombolo-system"] {
-                namespace(&fleet.members[member], name).await?;
-            }
-            let agents = (0..REPLICAS).map(|_| fleet.launch(member)).collect::<Result<Vec<_>, _>>()?;
-            fleet.agents.push(agents);
-        }
-        Ok(fleet)
-    }
-
-    fn launch(&self, member: usize) -> Result<Child, Failure> {
-        let context = id(member);
-        let child = Command::new(&self.binary)
-            .args(["agent", "--context", &context, "--hub-context", HUB, "--cluster-id", &context])
-            .args(["--admin-address", "127.0.0.1:0", "--kubeconfig"])
-            .arg(self.servers.kubeconfig())
-            .env("RUST_LOG", "off")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        Ok(child)
+        let launch = |station: &Station| (0..REPLICAS).map(|_| station.launch(binary)).collect();
+        let agents = stations.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
+        let (hub, binary) = (servers.planes[0].context.client()?, binary.to_owned());
+        Ok(Self { servers, hub, members: clients, stations, agents, binary, _keeping: keeping })
     }
 
     /// Kills an agent with SIGKILL and starts another in its place.
     pub(super) async fn replace_agent(&mut self, member: usize, replica: usize) -> Result<(), Failure> {
         self.agents[member][replica].kill().await?;
-        self.agents[member][replica] = self.launch(member)?;
+        self.agents[member][replica] = self.stations[member].launch(&self.binary)?;
         Ok(())
     }
 
@@ -86,7 +75,7 @@ impl Fleet {
         for member in 0..self.agents.len() {
             for replica in 0..REPLICAS {
                 if self.agents[member][replica].try_wait()?.is_some() {
-                    self.agents[member][replica] = self.launch(member)?;
+                    self.agents[member][replica] = self.stations[member].launch(&self.binary)?;
                 }
             }
         }
@@ -171,12 +160,22 @@ impl Fleet {
     }
 }
 
-async fn define(client: &Client) -> Result<(), Failure> {
-    let api = Api::all(client.clone());
-    for definition in crd::crds() {
-        api.create(&PostParams::default(), &definition).await?;
+/// The program, as an administrator uses it.
+struct Tombolo<'a> {
+    binary: &'a Path,
+    kubeconfig: PathBuf,
+}
+
+impl Tombolo<'_> {
+    async fn run(&self, line: &str) -> Result<(), Failure> {
+        let mut command = Command::new(self.binary);
+        let output =
+            command.args(line.split_whitespace()).env("KUBECONFIG", &self.kubeconfig).output().await?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(format!("tombolo {line}: {}", String::from_utf8_lossy(&output.stderr)).into())
     }
-    Ok(())
 }
 
 async fn namespace(client: &Client, name: &str) -> Result<(), Failure> {
@@ -185,7 +184,7 @@ async fn namespace(client: &Client, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn object<K: serde::de::DeserializeOwned>(value: Value) -> K {
+pub(super) fn object<K: serde::de::DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).expect("an object of its kind")
 }
 

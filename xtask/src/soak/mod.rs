@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: a supercluster on real API servers, under change and faults, for as long as wanted.
 //!
+//! The clusters are installed and joined as people do it; agents have the rights that are shipped and tokens that run out.
 //! Users move, export and withdraw services while agents, API servers and etcd are killed, frozen and flooded, one after the
 //! other. After each fault every member must come to hold exactly what users want: nothing lost, nothing stale. While the
 //! hub is away nothing may go; when a member is silent for longer than its lease, the others must have let it go. The
@@ -7,6 +8,7 @@
 
 mod fault;
 mod fleet;
+mod station;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

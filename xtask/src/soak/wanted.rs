@@ -37,6 +37,11 @@ pub(super) fn name(service: usize) -> String {
     format!("service-{service}")
 }
 
+/// The pods of a member are in 10.x.0.0/16.
+pub(super) fn second_byte(member: usize) -> usize {
+    100 + member
+}
+
 impl Wanted {
     /// Services that two neighbouring members have, and export.
     pub(super) fn new(services: usize, members: usize) -> (Self, Vec<Step>) {
@@ -64,7 +69,8 @@ impl Wanted {
 
     fn serve(&mut self, part: Part) -> Step {
         self.moves += 1;
-        let address = format!("10.{}.{}.{}", 100 + part.member, (self.moves >> 8) & 255, self.moves & 255);
+        let address =
+            format!("10.{}.{}.{}", second_byte(part.member), (self.moves >> 8) & 255, self.moves & 255);
         self.addresses.insert(part, address.clone());
         Step::Serve(part, address)
     }

@@ -21,7 +21,7 @@ const HUB: &str = "member1";
 /// All clusters in one process, or real ones.
 enum Servers {
     Embedded(Embedded),
-    Real(Box<Real>),
+    Real(Real),
 }
 
 impl Servers {
@@ -30,7 +30,7 @@ impl Servers {
             Server::Embedded => {
                 Self::Embedded(Embedded::start(clusters).await.map_err(|failure| failure.to_string())?)
             }
-            Server::Kube => Self::Real(Box::new(Real::start(clusters).await?)),
+            Server::Kube => Self::Real(Real::start(clusters).await?),
         })
     }
 
