@@ -38,6 +38,8 @@ pub use self::entropy::Entropy;
 pub use self::http::Body;
 pub use self::nodes::{Connection, ContainerPlace, ExecOptions, LogOptions, Nodes, Output, Session};
 pub use self::rules::service::Features;
-pub use self::serve::{Authority, AuthorityError, Context, ContextError, Issued, Server, kubeconfig};
+pub use self::serve::{
+    Authority, AuthorityError, Context, ContextError, Issued, NodeServer, Server, kubeconfig,
+};
 pub use self::status::Status;
 pub use tombolo_runtime::Clock;

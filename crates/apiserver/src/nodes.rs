@@ -64,6 +64,9 @@ impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
 
 /// Whoever runs the pods of a cluster.
 pub trait Nodes: std::fmt::Debug + Send + Sync {
+    /// The first container of a pod that a node has, by the pod's name: for API servers that ask the node itself.
+    fn find(&self, node: &str, namespace: &str, pod: &str) -> Option<ContainerPlace>;
+
     /// What a container said. An error is a sentence for the person who asked.
     fn logs(
         &self,

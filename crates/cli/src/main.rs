@@ -29,6 +29,7 @@ mod parts;
 mod process;
 mod proxy;
 mod say;
+mod servers;
 mod service_name;
 mod span;
 mod status;

@@ -15,6 +15,7 @@ use tombolo_playground::{Config, Directory, Network, Pace, Playground, plan};
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
 use crate::say::say;
+use crate::servers::ServerArguments;
 
 /// What a playground that runs in the background says.
 const LOG: &str = "log";
@@ -37,6 +38,8 @@ pub(crate) struct Arguments {
     /// balancer --help`; may be given several times.
     #[arg(long, value_name = "MEMBER=PROFILE", value_parser = member_profile)]
     balancer_capabilities: Vec<(String, Profile)>,
+    #[command(flatten)]
+    servers: ServerArguments,
     /// Only pretend nodes and pods, as happens where networks cannot be made.
     #[arg(long)]
     pretend: bool,
@@ -94,11 +97,12 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
         nodes: arguments.nodes,
         directory: directory.clone(),
         network,
+        servers: arguments.servers.find()?,
         pace: arguments.pace(),
         capabilities: arguments.capabilities()?,
     };
     let networked = config.network == Network::Namespaces;
-    let playground = Playground::start(config, |step| progress(begun, step)).await.map_err(failed)?;
+    let playground = start(config, |step| progress(begun, step)).await?;
     welcome(&directory, &playground, networked, begun);
     if arguments.detached {
         leave_terminal()?;
@@ -112,7 +116,15 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
     Ok(())
 }
 
-pub(crate) fn failed(cause: tombolo_playground::Error) -> Failure {
+/// Starts a playground, unless Ctrl-C comes first: real API servers take a while.
+pub(crate) async fn start(config: Config, tell: impl Fn(&str)) -> Result<Playground, Failure> {
+    tokio::select! {
+        started = Playground::start(config, tell) => started.map_err(failed),
+        asked = interrupted() => asked.and(Err(Failure::new("it was interrupted before it was ready"))),
+    }
+}
+
+fn failed(cause: tombolo_playground::Error) -> Failure {
     Failure::new("the playground did not start")
         .because(cause)
         .hint("see `tombolo down` and --dir, and -v for more")
@@ -125,6 +137,7 @@ fn absolute(path: &std::path::Path) -> Result<PathBuf, Failure> {
 /// Starts the same command in the background and passes on what it says until it is ready.
 pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Result<(), Failure> {
     let cannot = |cause: std::io::Error| Failure::new("cannot go on in the background").because(cause);
+    arguments.servers.find()?;
     std::fs::create_dir_all(&arguments.dir).map_err(cannot)?;
     let log = arguments.dir.join(LOG);
     let complaints = File::create(&log).map_err(cannot)?;
@@ -134,6 +147,7 @@ pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Resul
         .args(["up", "--detached"])
         .args(arguments.pretend.then_some("--pretend"))
         .args(arguments.fast.then_some("--fast"))
+        .args(arguments.servers.words())
         .arg("--dir")
         .arg(&arguments.dir);
     for (member, profile) in &arguments.balancer_capabilities {

@@ -15,6 +15,8 @@ const ENDPOINTS: &str = "endpoints.json";
 /// Files that pods see.
 const SCRATCH: &str = "run";
 const TOOLS: &str = "bin";
+/// What API servers keep, a folder each.
+const DATA: &str = "kube";
 
 /// What `endpoints.json` says: where everything is.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -133,6 +135,11 @@ impl Directory {
 
     pub(crate) fn scratch(&self) -> PathBuf {
         self.0.join(SCRATCH)
+    }
+
+    /// Where the API server of a cluster keeps what it needs.
+    pub(crate) fn data(&self, cluster: &str) -> PathBuf {
+        self.scratch().join(DATA).join(cluster)
     }
 
     /// Where containers, and whoever goes outside, find tools that this computer may lack.

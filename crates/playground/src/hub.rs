@@ -1,19 +1,16 @@
 //! The hub that runs: an API server where members meet, and the hub's own part beside it.
 
 use prometheus_client::registry::Registry;
-use tombolo_apiserver::Options;
 use tombolo_hub::Metrics;
 use tombolo_model::ClusterId;
 use tombolo_runtime::Readiness;
 
 use crate::control_plane::{ControlPlane, connect};
 use crate::error::{Doing as _, Error};
-use crate::fabric::Fabric;
 use crate::joining;
 use crate::pace::Pace;
 use crate::part::Part;
 use crate::plan::Plan;
-use crate::station::Station;
 
 const CANNOT: &str = "the hub cannot be started";
 
@@ -24,12 +21,9 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    pub(crate) async fn start(plan: &Plan, fabric: Option<&Fabric>, pace: &Pace) -> Result<Self, Error> {
-        let namespace = fabric.map(|fabric| fabric.hub.namespace());
-        let station = Station::start("hub", namespace).await.doing(CANNOT)?;
-        let address = fabric.map(|_| Plan::hub_api());
-        let plane = ControlPlane::start(Options::named("hub"), station, address, 0).await?;
-        let client = plane.cluster.client();
+    /// Prepares an API server to be the hub, and starts the hub's part.
+    pub(crate) async fn start(plane: ControlPlane, plan: &Plan, pace: &Pace) -> Result<Self, Error> {
+        let client = plane.client();
         joining::prepare_hub(&client).await.doing(CANNOT)?;
         for member in &plan.members {
             let id: ClusterId = member.name().parse().doing(CANNOT)?;

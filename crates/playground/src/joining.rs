@@ -1,7 +1,9 @@
 //! What an administrator does once: definitions, namespaces, the cluster's id.
 
+use std::time::Duration;
+
 use ipnet::Ipv4Net;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::PostParams;
 use kube::{Api, Client, Resource};
 use serde::Serialize;
@@ -20,6 +22,9 @@ pub(crate) const SYSTEM: &str = "tombolo-system";
 const SET: &str = "playground";
 /// The namespace that is there for trying things.
 pub(crate) const DEMO: &str = "demo";
+/// What a cluster has of itself comes within a second or two.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Kinds of ours, in any cluster.
 pub(crate) async fn define_kinds(client: &Client) -> Result<(), Error> {
@@ -44,6 +49,26 @@ pub(crate) async fn prepare_member(client: &Client, member: &ClusterId) -> Resul
     put(client, &tombolo_install::properties(member, SET)).await
 }
 
+/// Waits until pods can be made in the namespace for trying things: a real API server wants their account first.
+pub(crate) async fn await_account(client: &Client) -> Result<(), Error> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), DEMO);
+    find(&accounts, "default").await.map(drop)
+}
+
+/// Waits for an object that every cluster has, sooner or later.
+async fn find<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) -> Result<K, Error> {
+    let missing = format!("there is no {name}");
+    let looking = async {
+        loop {
+            if let Some(found) = api.get_opt(name).await? {
+                return Ok::<_, kube::Error>(found);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.doing(&missing)?.doing(missing)
+}
+
 async fn put(client: &Client, manifests: &[Manifest]) -> Result<(), Error> {
     tombolo_install::apply(client, manifests, |_, _| {})
         .await
@@ -57,8 +82,8 @@ pub(crate) async fn fill_pool(client: &Client, addresses: Ipv4Net) -> Result<(),
 }
 
 /// What tells the cluster from every other.
-pub(crate) async fn identity(client: &Client) -> Result<String, kube::Error> {
-    let found = Api::<Namespace>::all(client.clone()).get("kube-system").await?;
+pub(crate) async fn identity(client: &Client) -> Result<String, Error> {
+    let found = find(&Api::<Namespace>::all(client.clone()), "kube-system").await?;
     Ok(found.metadata.uid.unwrap_or_default())
 }
 

@@ -1,6 +1,6 @@
 //! A whole supercluster on one computer, in one process.
 //!
-//! Each cluster has an embedded API server and the real parts of Tombolo; nodes and pods are network namespaces that are
+//! Each cluster has an API server, embedded or real, and the real parts of Tombolo; nodes and pods are network namespaces that are
 //! joined by a fabric ([`plan`] says who has which address). Every namespace has a thread with a runtime (`station`), so
 //! that what runs there has its sockets there and a link that is cut really cuts it. Namespaces have no names and processes
 //! die with their parent: whatever ends the playground, nothing is left behind.
@@ -27,6 +27,7 @@ mod part;
 pub mod plan;
 mod pods;
 mod privilege;
+mod servers;
 mod slow;
 mod station;
 mod unshare;
@@ -41,6 +42,7 @@ pub use self::outside::enter_outside;
 pub use self::pace::Pace;
 pub use self::pods::{Pods, Said};
 pub use self::privilege::{Network, acquire};
+pub use self::servers::Servers;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -50,13 +52,15 @@ use tombolo_apiserver::{Context, kubeconfig};
 use tombolo_model::balancer::Capabilities;
 
 use self::control::Control;
+use self::control_plane::{ControlPlane, Order};
 use self::error::Doing as _;
 use self::fabric::Fabric;
 use self::hub::Hub;
 use self::member::Member;
+use self::namespace::Namespace;
 use self::node::Node;
 use self::part::Part;
-use self::plan::{MemberPlan, NodePlan, Plan};
+use self::plan::{NodePlan, Plan};
 use self::slow::Detour;
 use self::station::Station;
 
@@ -72,6 +76,7 @@ pub struct Config {
     pub nodes: u8,
     pub directory: Directory,
     pub network: Network,
+    pub servers: Servers,
     pub pace: Pace,
     /// What the balancers of a member claim to be able to do; everything, if it is not named.
     pub capabilities: BTreeMap<String, Capabilities>,
@@ -95,6 +100,7 @@ impl Playground {
         let plan = Plan::new(config.clusters, config.nodes);
         config.directory.make()?;
         let control = Control::open(&config.directory)?;
+        let unfinished = Unfinished(Some(config.directory.clone()));
         let fabric = match config.network {
             Network::Namespaces => {
                 tell("laying the network");
@@ -103,9 +109,12 @@ impl Playground {
             Network::Pretended(_) => None,
         };
         tell("starting the API servers");
-        let hub = Hub::start(&plan, fabric.as_ref(), &config.pace).await?;
-        let members =
-            plan.members.iter().map(|member| start_member(member, &hub, fabric.as_ref(), &config.pace));
+        let (hub, planes) = start_planes(&plan, &config, fabric.as_ref()).await?;
+        tell("preparing the clusters");
+        let hub = Hub::start(hub, &plan, &config.pace).await?;
+        let members = plan.members.iter().zip(planes).map(|(member, plane)| {
+            Member::start(plane, member, &hub.plane.inner, fabric.is_some(), &config.pace)
+        });
         let members = try_join_all(members).await?;
         tell("starting the nodes");
         let nodes = start_nodes(&config, &members, fabric.as_ref()).await?;
@@ -114,6 +123,7 @@ impl Playground {
         tell("waiting for the agents");
         playground.ready().await?;
         playground.tell_where()?;
+        unfinished.finish();
         Ok(playground)
     }
 
@@ -127,13 +137,12 @@ impl Playground {
     pub fn client(&self, name: &str) -> Option<kube::Client> {
         let found = self.members.iter().find(|member| member.plan.name() == name).map(|member| &member.plane);
         let plane = if name == "hub" { Some(&self.hub.plane) } else { found };
-        plane.map(|plane| plane.cluster.client())
+        plane.map(ControlPlane::client)
     }
 
     /// The way into all pods.
     pub fn pods(&self) -> Pods {
-        let place =
-            |member: &Member| (member.plan.name(), (member.plane.cluster.client(), member.hosts.clone()));
+        let place = |member: &Member| (member.plan.name(), (member.plane.client(), member.hosts.clone()));
         Pods::new(self.members.iter().map(place))
     }
 
@@ -210,17 +219,59 @@ impl Playground {
     }
 }
 
-async fn start_member(
-    plan: &MemberPlan,
-    hub: &Hub,
+/// A start that has not come to its end: if it fails, or is given up, what it has written goes.
+struct Unfinished(Option<Directory>);
+
+impl Unfinished {
+    fn finish(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.0 {
+            directory.clear();
+        }
+    }
+}
+
+/// All API servers at the same time: real ones take a while.
+async fn start_planes(
+    plan: &Plan,
+    config: &Config,
     fabric: Option<&Fabric>,
-    pace: &Pace,
-) -> Result<Member, Error> {
-    let network = fabric.and_then(|fabric| fabric.members.get(&plan.number));
-    let namespace = network.map(|network| network.router.namespace());
-    let station = Station::start(&plan.name(), namespace).await;
-    let station = station.doing(format!("{} cannot be started", plan.name()))?;
-    Member::start(plan, station, &hub.plane.inner, network.is_some(), pace).await
+) -> Result<(ControlPlane, Vec<ControlPlane>), Error> {
+    let hub = Order {
+        name: "hub".to_owned(),
+        services: Plan::services().into(),
+        fabric: fabric.map(|_| Plan::hub_api()),
+        phantom_nodes: 0,
+        data: config.directory.data("hub"),
+    };
+    let hub = start_plane(hub, config, fabric.map(|fabric| fabric.hub.namespace()));
+    let members = plan.members.iter().map(|member| {
+        let network = fabric.and_then(|fabric| fabric.members.get(&member.number));
+        let order = Order {
+            name: member.name(),
+            services: Plan::services().into(),
+            fabric: network.map(|_| member.api()),
+            phantom_nodes: if network.is_some() { 0 } else { member.nodes.len() },
+            data: config.directory.data(&member.name()),
+        };
+        start_plane(order, config, network.map(|network| network.router.namespace()))
+    });
+    tokio::try_join!(hub, try_join_all(members))
+}
+
+async fn start_plane(
+    order: Order,
+    config: &Config,
+    namespace: Option<&Namespace>,
+) -> Result<ControlPlane, Error> {
+    let station = Station::start(&order.name, namespace).await;
+    let station = station.doing(format!("{} cannot be started", order.name))?;
+    ControlPlane::start(order, &config.servers, station).await
 }
 
 async fn start_nodes(
@@ -243,6 +294,7 @@ async fn start_nodes(
                 scratch: config.directory.scratch(),
                 tools: config.directory.tools(),
                 hosts: member.hosts.clone(),
+                authority: member.plane.node_authority(),
             };
             let capabilities = capabilities.cloned().unwrap_or_else(Capabilities::full);
             Node::start(member.plane.inner.clone(), kubelet, capabilities)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use tombolo_agent::{Agent, Metrics};
 use tombolo_api::service::IpFamily;
-use tombolo_apiserver::{Context, Options};
+use tombolo_apiserver::Context;
 use tombolo_dns::Dns;
 use tombolo_model::ClusterId;
 use tombolo_runtime::Readiness;
@@ -16,8 +16,7 @@ use crate::joining;
 use crate::kubelet::Hosts;
 use crate::pace::Pace;
 use crate::part::Part;
-use crate::plan::{MemberPlan, Plan};
-use crate::station::Station;
+use crate::plan::MemberPlan;
 
 /// A member of the supercluster.
 pub(crate) struct Member {
@@ -29,23 +28,21 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    /// Prepares an API server to be a member's, and starts the member's parts.
     pub(crate) async fn start(
+        plane: ControlPlane,
         plan: &MemberPlan,
-        station: Station,
         hub: &Context,
         networked: bool,
         pace: &Pace,
     ) -> Result<Self, Error> {
         let name = plan.name();
-        let options =
-            Options { service_cidrs: vec![Plan::services().into()], ..Options::named(name.clone()) };
-        let phantoms = if networked { 0 } else { plan.nodes.len() };
-        let plane = ControlPlane::start(options, station, networked.then(|| plan.api()), phantoms).await?;
         let id: ClusterId = name.parse().doing(format!("{name} is no id"))?;
-        let client = plane.cluster.client();
+        let client = plane.client();
         let cannot = format!("{name} cannot be prepared");
         joining::define_kinds(&client).await.doing(&cannot)?;
         joining::prepare_member(&client, &id).await.doing(&cannot)?;
+        joining::await_account(&client).await.doing(&cannot)?;
         if networked {
             joining::fill_pool(&client, plan.load_balancers()).await.doing(&cannot)?;
         }
@@ -64,7 +61,7 @@ impl Member {
         }
         let hosts = Arc::new(Hosts::default());
         if networked {
-            plane.cluster.attach(hosts.clone());
+            plane.attach(hosts.clone());
         }
         Ok(Self { plan: plan.clone(), plane, parts, hosts })
     }
@@ -87,7 +84,7 @@ async fn start_agent(
     };
     let agent = station.run(prepare).await.doing("an agent cannot be started")??;
     let work = station.spawn(agent.run(std::future::pending()));
-    Part::start(format!("{} agent", plane.cluster.name()), registry, readiness, work).await
+    Part::start(format!("{} agent", plane.name), registry, readiness, work).await
 }
 
 /// DNS at the router's address, for the cluster's own names, too.

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -62,6 +63,7 @@ pub struct ControlPlane {
     programs: Programs,
     settings: Settings,
     address: SocketAddr,
+    authority: Arc<Authority>,
     files: Files,
     folder: Folder,
     api: Process,
@@ -79,6 +81,9 @@ struct Files {
     account_certificate: PathBuf,
     tokens: PathBuf,
     kubeconfig: PathBuf,
+    /// What nodes know the API server by.
+    client: PathBuf,
+    client_key: PathBuf,
 }
 
 impl ControlPlane {
@@ -88,11 +93,13 @@ impl ControlPlane {
             Place::Loopback => free(IpAddr::V4(Ipv4Addr::LOCALHOST)).await?,
             Place::At(address) => address,
         };
-        let (context, files) = prepare(&settings, address, &folder)?;
+        let authority = Arc::new(Authority::new(&settings.name)?);
+        let (context, files) = prepare(&settings, &authority, address, &folder)?;
         let arguments = api_arguments(&settings, address, &files);
         let api = Process::start(&programs.apiserver, arguments, folder.path())?;
         let programs = programs.clone();
-        let mut plane = Self { context, programs, settings, address, files, folder, api, manager: None };
+        let mut plane =
+            Self { context, programs, settings, address, authority, files, folder, api, manager: None };
         plane.ready().await?;
         plane.start_manager()?;
         Ok(plane)
@@ -103,9 +110,9 @@ impl ControlPlane {
         self.programs.controller_manager.is_some()
     }
 
-    /// The cluster's authority, PEM.
-    pub fn authority(&self) -> &str {
-        &self.context.authority
+    /// The cluster's authority: for the certificates of nodes, which the API server asks for what only they know.
+    pub fn authority(&self) -> Arc<Authority> {
+        self.authority.clone()
     }
 
     /// Ends both servers at once. The data stays in etcd.
@@ -151,12 +158,16 @@ async fn is_ready(context: &Context) -> bool {
     tokio::time::timeout(Duration::from_secs(5), asked).await.is_ok_and(|answer| answer.is_ok())
 }
 
-fn prepare(settings: &Settings, address: SocketAddr, folder: &Folder) -> Result<(Context, Files), Error> {
-    let authority = Authority::new(&settings.name)?;
+fn prepare(
+    settings: &Settings,
+    authority: &Authority,
+    address: SocketAddr,
+    folder: &Folder,
+) -> Result<(Context, Files), Error> {
     let services = settings.service_cidrs.iter().filter_map(|range| range.hosts().next());
     let addresses: Vec<IpAddr> = [address.ip()].into_iter().chain(services).collect();
     let server = authority.issue(&addresses)?;
-    let accounts = authority.issue(&[])?;
+    let (accounts, client) = (authority.issue(&[])?, authority.issue(&[])?);
     let token = tombolo_apiserver::fresh_token();
     let context = Context {
         name: settings.name.clone(),
@@ -172,6 +183,8 @@ fn prepare(settings: &Settings, address: SocketAddr, folder: &Folder) -> Result<
         account_certificate: folder.write("accounts.pem", &accounts.certificate)?,
         tokens: folder.write("tokens.csv", &format!("{token},kubernetes-admin,admin,system:masters\n"))?,
         kubeconfig: folder.write("kubeconfig", &kubeconfig(std::slice::from_ref(&context)))?,
+        client: folder.write("client.pem", &client.certificate)?,
+        client_key: folder.write("client.key", &client.key)?,
     };
     Ok((context, files))
 }
@@ -192,6 +205,13 @@ fn api_arguments(settings: &Settings, address: SocketAddr, files: &Files) -> Vec
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         format!("--service-cluster-ip-range={}", ranges.join(",")),
         "--authorization-mode=RBAC".to_owned(),
+        // Nobody would take the taint of a new node away: nodes are others' business.
+        "--disable-admission-plugins=TaintNodesByCondition".to_owned(),
+        format!("--kubelet-certificate-authority={}", files.authority.display()),
+        format!("--kubelet-client-certificate={}", files.client.display()),
+        format!("--kubelet-client-key={}", files.client_key.display()),
+        // Names of nodes are nowhere to be looked up.
+        "--kubelet-preferred-address-types=InternalIP".to_owned(),
         "--profiling=false".to_owned(),
         // The parts of several nodes ask this one server all at the same time.
         "--max-requests-inflight=1000".to_owned(),

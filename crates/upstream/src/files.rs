@@ -1,7 +1,7 @@
 //! A folder for what servers read and write, gone with the last who needs it.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,8 @@ const LOCK: &str = "owner.lock";
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    _lock: File,
+    /// Nothing where the owner knows that there is no other.
+    _lock: Option<File>,
 }
 
 impl Folder {
@@ -39,7 +40,18 @@ impl Folder {
         lock.try_lock().map_err(Into::into).doing(&what)?;
         // Only now is it found by those who look for orphans.
         fs::rename(&first, &path).doing(what)?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, _lock: Some(lock) })
+    }
+
+    /// Makes one at this very path, for a caller that nobody else shares it with: what is there already goes.
+    pub fn at(path: PathBuf) -> Result<Self, Error> {
+        let what = format!("{} cannot be made", path.display());
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).doing(what),
+            _ => {}
+        }
+        fs::DirBuilder::new().mode(0o700).recursive(true).create(&path).doing(what)?;
+        Ok(Self { path, _lock: None })
     }
 
     pub fn path(&self) -> &Path {
@@ -88,5 +100,16 @@ mod tests {
         let path = first.path().to_owned();
         drop(first);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_at_a_path_begins_empty_and_goes_with_its_owner() {
+        let parent = Folder::new("parent").expect("a folder");
+        let path = parent.path().join("deep/inside");
+        fs::create_dir_all(path.join("left")).expect("a folder");
+        let folder = Folder::at(path.clone()).expect("a folder");
+        assert_eq!(fs::read_dir(&path).expect("it is there").count(), 0);
+        drop(folder);
+        assert!(!path.exists() && parent.path().exists());
     }
 }

@@ -20,8 +20,8 @@ pub use tombolo_apiserver::{Context, kubeconfig};
 /// Why a server does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("there is no {0} on the PATH")]
-    Missing(&'static str),
+    #[error("there is no {program} {places}")]
+    Missing { program: &'static str, places: String },
     #[error("{what}")]
     Io { what: String, source: std::io::Error },
     #[error("no certificates could be made")]

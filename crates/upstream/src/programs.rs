@@ -16,7 +16,9 @@ pub struct Programs {
 impl Programs {
     /// Looks for them in `folder`, and on the search path where it has none.
     pub fn find(folder: Option<&Path>) -> Result<Self, Error> {
-        let seek = |program: &'static str| seek(folder, program).ok_or(Error::Missing(program));
+        let places = folder.map_or_else(String::new, |folder| format!("in {} or ", folder.display()));
+        let missing = |program| Error::Missing { program, places: format!("{places}on the PATH") };
+        let seek = |program: &'static str| seek(folder, program).ok_or_else(|| missing(program));
         Ok(Self {
             etcd: seek("etcd")?,
             apiserver: seek("kube-apiserver")?,

@@ -22,7 +22,7 @@ const fn program(package: &'static str, target: &'static str) -> Program {
 }
 
 /// In this order; what breaks first tells most.
-pub(crate) const PROGRAMS: [Program; 6] = [
+pub(crate) const PROGRAMS: [Program; 7] = [
     program("tombolo-runtime", "leader"),
     program("tombolo-agent", "access"),
     Program {
@@ -33,6 +33,21 @@ pub(crate) const PROGRAMS: [Program; 6] = [
     program("tombolo-agent", "kube_proxy"),
     program("tombolo-cli", "agent"),
     program("tombolo-cli", "dns"),
+    Program {
+        package: "tombolo-cli",
+        target: "playground",
+        embedded: &[
+            ("command_line::", ITS_OWN),
+            ("demo::", ITS_OWN),
+            ("lifecycle::", ITS_OWN),
+            ("load_balancers::", ITS_OWN),
+            ("native_names::", ITS_OWN),
+            ("ordinary_user::", ITS_OWN),
+            ("strategies::", ITS_OWN),
+            ("streams::", ITS_OWN),
+            ("traffic::", ITS_OWN),
+        ],
+    },
 ];
 
 /// Those that take their clusters from the test kit, too, but are not held to real servers yet, and why.
@@ -52,6 +67,8 @@ pub(crate) const NOT_YET: [(Program, &str); 6] = [
     (program("tombolo-testkit", "differential"), "the embedded server differs in details that it shows"),
 ];
 
+/// Of the playground only what is about real servers runs there: the rest starts embedded ones in any case.
+const ITS_OWN: &str = "it starts servers of its own";
 const NOT_TRIED: &str = "it has not been tried there";
 
 /// How many tests run at the same time. Each has servers of its own, and waits for them most of the time.

@@ -4,7 +4,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response};
 use serde_json::Value;
 
-use super::{Answer, Asked, Body};
+use super::{Answer, Asked, Body, Conversation};
 use crate::nodes::{ContainerPlace, LogOptions};
 use crate::operation::{self, Call};
 use crate::status::Status;
@@ -18,10 +18,15 @@ pub(super) async fn answer(asked: &Asked<'_>, call: &Call<'_>, name: &str) -> An
     }
     let pod = operation::get(call, name)?;
     let place = place(&pod.value, name, asked.query.text("container"))?;
+    open(&asked.conversation(), place).await
+}
+
+/// What a container said, and if asked says from now on.
+pub(super) async fn open(asked: &Conversation<'_>, place: ContainerPlace) -> Answer {
     let tail = asked.query.number("tailLines")?.map(|lines| usize::try_from(lines).unwrap_or(0));
     let options =
         LogOptions { follow: asked.query.flag("follow")?, timestamps: asked.query.flag("timestamps")?, tail };
-    let nodes = asked.core.nodes.get().ok_or_else(|| {
+    let nodes = asked.nodes.ok_or_else(|| {
         Status::internal(format!("the node {} keeps no logs: nothing runs there", place.node))
     })?;
     let lines = nodes.logs(place, options).await.map_err(Status::bad_request)?;

@@ -8,6 +8,7 @@ mod discovery;
 mod exec;
 mod json;
 mod log;
+pub(crate) mod node;
 mod openapi;
 mod port_forward;
 mod present;
@@ -35,6 +36,7 @@ use self::query::Query;
 use self::route::Route;
 use crate::auth::{Attributes, User};
 use crate::core::Core;
+use crate::nodes::Nodes;
 use crate::registry::Registry;
 use crate::status::Status;
 
@@ -59,6 +61,20 @@ impl Asked<'_> {
     fn agent(&self) -> &str {
         self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown")
     }
+
+    /// The same, for what only nodes can answer.
+    fn conversation(&self) -> Conversation<'_> {
+        let nodes = self.core.nodes.get();
+        Conversation { nodes, query: &self.query, headers: self.headers, upgrade: &self.upgrade }
+    }
+}
+
+/// What a talk with a node needs of a request, whoever was asked first: an API server, or the node itself.
+struct Conversation<'a> {
+    nodes: Option<&'a Arc<dyn Nodes>>,
+    query: &'a Query,
+    headers: &'a HeaderMap,
+    upgrade: &'a Mutex<Option<OnUpgrade>>,
 }
 
 type Answer = Result<Response<Body>, Status>;

@@ -13,9 +13,8 @@ use super::exec::nobody;
 use super::spdy::{self, Sender, Stream};
 use super::upgrade::{Offered, Spoken, switch};
 use super::websocket::{self, Message};
-use super::{Answer, Asked, log};
-use crate::core::Core;
-use crate::nodes::{Connection, ContainerPlace};
+use super::{Answer, Asked, Conversation, log};
+use crate::nodes::{Connection, ContainerPlace, Nodes};
 use crate::operation::{self, Call};
 
 const OFFERED: Offered =
@@ -30,17 +29,23 @@ pub(super) fn answer(asked: &Asked<'_>, call: &Call<'_>, name: &str) -> Answer {
     // All containers of a pod share its network: any will do.
     let first = pod.value["spec"]["containers"][0]["name"].as_str().unwrap_or_default();
     let place = log::place(&pod.value, name, first)?;
+    open(&asked.conversation(), place)
+}
+
+/// Agrees to talk and begins to.
+pub(super) fn open(asked: &Conversation<'_>, place: ContainerPlace) -> Answer {
     let (spoken, response, upgrade) = switch(asked, &OFFERED)?;
-    let core = asked.core.clone();
+    let nodes = asked.nodes.cloned();
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let connection = TokioIo::new(upgraded);
         let served = match spoken {
-            Spoken::Spdy => forward(connection, &core, &place).await,
+            Spoken::Spdy => forward(connection, nodes.as_deref(), &place).await,
             Spoken::WebSocket => {
                 let (ours, theirs) = tokio::io::duplex(WAITING);
-                let wrapped =
-                    async { tokio::try_join!(unwrap(connection, theirs), forward(ours, &core, &place)) };
+                let wrapped = async {
+                    tokio::try_join!(unwrap(connection, theirs), forward(ours, nodes.as_deref(), &place))
+                };
                 wrapped.await.map(drop)
             }
         };
@@ -87,7 +92,7 @@ async fn unwrap(connection: impl AsyncRead + AsyncWrite, inner: DuplexStream) ->
 /// Joins the two streams of each request and connects them to the pod.
 async fn forward(
     connection: impl AsyncRead + AsyncWrite + Send + 'static,
-    core: &Core,
+    nodes: Option<&dyn Nodes>,
     place: &ContainerPlace,
 ) -> io::Result<()> {
     let (run, mut incoming) = spdy::serve(connection);
@@ -112,7 +117,7 @@ async fn forward(
         let is_error = |stream: &Stream| stream.headers.get("streamtype").is_some_and(|kind| kind == "error");
         let (error, data) = if is_error(&other) { (other, stream) } else { (stream, other) };
         let port = data.headers.get("port").and_then(|port| port.parse().ok());
-        let connected = match (port, core.nodes.get()) {
+        let connected = match (port, nodes) {
             (None, _) => Err("the request names no port".to_owned()),
             (_, None) => Err(nobody(place)),
             (Some(port), Some(nodes)) => nodes.connect(place.clone(), port).await,

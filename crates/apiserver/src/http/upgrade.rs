@@ -4,7 +4,7 @@ use http::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
 use http::{HeaderMap, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 
-use super::{Asked, Body, websocket};
+use super::{Body, Conversation, websocket};
 use crate::status::Status;
 
 const KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
@@ -28,7 +28,7 @@ pub(super) struct Offered {
 
 /// Agrees to what a client asks for, if it is spoken here.
 pub(super) fn switch(
-    asked: &Asked<'_>,
+    asked: &Conversation<'_>,
     offered: &Offered,
 ) -> Result<(Spoken, Response<Body>, OnUpgrade), Status> {
     let unspoken = || {

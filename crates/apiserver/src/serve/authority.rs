@@ -1,12 +1,17 @@
 //! A certificate authority of the cluster's own, made in about a millisecond and never written to disk.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
-use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
 
 /// Names by which a cluster's API server is known, wherever it listens.
 const NAMES: [&str; 5] = [
@@ -24,6 +29,10 @@ pub enum AuthorityError {
     Certificate(#[from] rcgen::Error),
     #[error("TLS could not be set up")]
     Tls(#[from] rustls::Error),
+    #[error("the authority's own certificate cannot be read")]
+    Unreadable(#[from] rustls::pki_types::pem::Error),
+    #[error("clients could not be told apart")]
+    Clients(#[from] VerifierBuilderError),
 }
 
 /// The authority: signs the server's certificate, and is what clients trust.
@@ -76,14 +85,33 @@ impl Authority {
 
     /// TLS for a server at `address`.
     pub(crate) fn server_config(&self, address: IpAddr) -> Result<ServerConfig, AuthorityError> {
+        self.config(address, Arc::new(NoClientAuth))
+    }
+
+    /// The same, for clients only that show a certificate of this authority.
+    pub(crate) fn mutual_config(&self, address: IpAddr) -> Result<ServerConfig, AuthorityError> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes())?)?;
+        let known = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+        self.config(address, known.build()?)
+    }
+
+    fn config(
+        &self,
+        address: IpAddr,
+        clients: Arc<dyn ClientCertVerifier>,
+    ) -> Result<ServerConfig, AuthorityError> {
         let (certificate, key) = self.sign(&[address])?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_single_cert(vec![certificate.der().clone()], key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
     }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
 }

@@ -17,7 +17,7 @@ use std::time::Instant;
 use clap::Args;
 use tokio::sync::oneshot;
 use tombolo_api::loadbalancer::Profile;
-use tombolo_playground::{Config, Directory, Network, Pace, Playground};
+use tombolo_playground::{Config, Directory, Network, Pace};
 
 use self::chapters::{CHAPTERS, LESSER};
 use self::stage::Stage;
@@ -25,6 +25,7 @@ use crate::failure::Failure;
 use crate::interrupt::interrupted;
 use crate::paint::{Paint, Shade};
 use crate::say::say;
+use crate::servers::ServerArguments;
 
 const CLUSTERS: u8 = 3;
 const NODES: u8 = 2;
@@ -40,6 +41,8 @@ pub(crate) struct Arguments {
     /// Where the kubeconfig and what else others need is written.
     #[arg(long, default_value = ".tombolo")]
     dir: PathBuf,
+    #[command(flatten)]
+    servers: ServerArguments,
 }
 
 pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Failure> {
@@ -56,10 +59,11 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
         nodes: NODES,
         directory: directory.clone(),
         network,
+        servers: arguments.servers.find()?,
         pace,
         capabilities: BTreeMap::from([(LESSER.to_owned(), Profile::TcpOnly.into())]),
     };
-    let playground = Playground::start(config, |_| {}).await.map_err(crate::up::failed)?;
+    let playground = crate::up::start(config, |_| {}).await?;
     let paint = Paint::of_stdout();
     let seconds = begun.elapsed().as_secs_f32();
     say(format_args!(

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::world::{Playground, descendants, eventually, is_there, tombolo, traces};
 
-const EXPORT: &str = "
+/// A Service of `echo`, exported in both editions.
+pub(crate) const EXPORT: &str = "
 apiVersion: v1
 kind: Service
 metadata: {name: echo, namespace: demo}

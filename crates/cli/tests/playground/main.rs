@@ -9,6 +9,7 @@ mod lifecycle;
 mod load_balancers;
 mod native_names;
 mod ordinary_user;
+mod real_servers;
 mod strategies;
 mod streams;
 mod traffic;

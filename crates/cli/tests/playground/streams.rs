@@ -48,7 +48,7 @@ spec:
     tty: true
 ";
 
-fn start_talker(playground: &Playground) {
+pub(crate) fn start_talker(playground: &Playground) {
     let member = playground.at("member1");
     member.run("run talker --image=tombolo/echo").succeeds();
     member.run("wait pod/talker --for=condition=Ready --timeout=50s").succeeds();
@@ -56,28 +56,33 @@ fn start_talker(playground: &Playground) {
 
 #[test]
 fn client_gos_spdy_executor_runs_commands_and_forwards_ports() {
-    let Some(program) = client() else { return };
     let playground = Playground::start(1, 1);
     start_talker(&playground);
+    try_spdy(&playground);
+}
+
+/// Commands and ports of the pod `talker`, as client-go's SPDY executor asks for them.
+pub(crate) fn try_spdy(playground: &Playground) {
+    let Some(program) = client() else { return };
     let script = "echo out; echo err >&2; exit 3";
-    let (code, out, err) = run(&program, &playground, &["exec", "--", "sh", "-c", script]);
+    let (code, out, err) = run(&program, playground, &["exec", "--", "sh", "-c", script]);
     assert_eq!((code, out.as_str(), err.as_str()), (Some(3), "out\n", "err\n"));
     // As the conformance suite asks: a terminal in the request, none in what the client opens.
-    let (code, out, err) = run(&program, &playground, &["exec", "-tty-asked", "--", "echo", "hello"]);
+    let (code, out, err) = run(&program, playground, &["exec", "-tty-asked", "--", "echo", "hello"]);
     assert_eq!((code, out.trim()), (Some(0), "hello"), "{err}");
-    let (code, out, _) = run(&program, &playground, &["exec", "-i", "--", "cat"]);
+    let (code, out, _) = run(&program, playground, &["exec", "-i", "--", "cat"]);
     assert_eq!((code, out.as_str()), (Some(0), ""), "its input has ended");
-    let (_, out, _) = run(&program, &playground, &["exec", "--", "seq", "20000"]);
+    let (_, out, _) = run(&program, playground, &["exec", "--", "seq", "20000"]);
     assert_eq!(out.lines().count(), 20_000);
-    let (code, _, err) = run(&program, &playground, &["exec", "--", "no-such-command"]);
+    let (code, _, err) = run(&program, playground, &["exec", "--", "no-such-command"]);
     assert!(code != Some(0) && err.contains("cannot run the command"), "{code:?} {err}");
 
-    let (code, out, err) = run(&program, &playground, &["get", "8080"]);
+    let (code, out, err) = run(&program, playground, &["get", "8080"]);
     assert_eq!(code, Some(0), "{err}");
     let answers: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers.len(), 3);
     assert!(answers.iter().all(|answer| answer["pod"] == "talker"), "{out}");
-    let (code, _, err) = run(&program, &playground, &["get", "9"]);
+    let (code, _, err) = run(&program, playground, &["get", "9"]);
     assert!(code != Some(0), "nobody listens there: {err}");
 }
 
@@ -85,6 +90,11 @@ fn client_gos_spdy_executor_runs_commands_and_forwards_ports() {
 fn kubectl_forwards_ports_attaches_and_copies_through_stdin() {
     let playground = Playground::start(1, 1);
     start_talker(&playground);
+    try_kubectl(&playground);
+}
+
+/// All that kubectl does with the pod `talker` and with others beside it.
+pub(crate) fn try_kubectl(playground: &Playground) {
     let member = playground.at("member1");
     let mut forwarding = member.start("port-forward pod/talker 0:8080 --address 127.0.0.1");
     let line = forwarding.next_line();

@@ -31,20 +31,24 @@ impl Hosts {
         lock(&self.0).insert(name, Arc::downgrade(host));
     }
 
-    fn find(&self, name: &str) -> Result<Arc<Host>, String> {
+    fn host(&self, name: &str) -> Result<Arc<Host>, String> {
         let found = lock(&self.0).get(name).and_then(Weak::upgrade);
         found.ok_or_else(|| format!("the node {name} does not answer"))
     }
 }
 
 impl Nodes for Hosts {
+    fn find(&self, node: &str, namespace: &str, pod: &str) -> Option<ContainerPlace> {
+        self.host(node).ok()?.find_pod(namespace, pod)
+    }
+
     fn logs(
         &self,
         place: ContainerPlace,
         options: LogOptions,
     ) -> BoxFuture<'_, Result<BoxStream<'static, Bytes>, String>> {
         Box::pin(async move {
-            let host = self.find(&place.node)?;
+            let host = self.host(&place.node)?;
             let key = (place.pod, place.container);
             let log = host.find_log(&key);
             let log = log.ok_or_else(|| format!("container {:?} is waiting to start", key.1))?;
@@ -54,7 +58,7 @@ impl Nodes for Hosts {
 
     fn exec(&self, place: ContainerPlace, options: ExecOptions) -> BoxFuture<'_, Result<Session, String>> {
         Box::pin(async move {
-            let host = self.find(&place.node)?;
+            let host = self.host(&place.node)?;
             let key = (place.pod, place.container);
             let door = host.door(&key).ok_or_else(|| format!("container {:?} does not run", key.1))?;
             exec::start(door, options).map_err(|error| error.to_string())
@@ -63,7 +67,7 @@ impl Nodes for Hosts {
 
     fn attach(&self, place: ContainerPlace) -> BoxFuture<'_, Result<Session, String>> {
         Box::pin(async move {
-            let host = self.find(&place.node)?;
+            let host = self.host(&place.node)?;
             let key = (place.pod, place.container);
             let log = host.find_log(&key);
             // Who listens first and looks then hears the end.
@@ -81,7 +85,7 @@ impl Nodes for Hosts {
         port: u16,
     ) -> BoxFuture<'_, Result<Box<dyn Connection>, String>> {
         Box::pin(async move {
-            let host = self.find(&place.node)?;
+            let host = self.host(&place.node)?;
             let key = (place.pod, place.container);
             let door = host.door(&key).ok_or_else(|| format!("container {:?} does not run", key.1))?;
             let stream = door.connect(port).await;

@@ -6,6 +6,7 @@
 mod attach;
 mod board;
 mod container;
+mod endpoint;
 mod exec;
 mod hosts;
 mod image;
@@ -35,6 +36,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tombolo_apiserver::{Authority, ContainerPlace};
 use tombolo_runtime::{Cache, Change, follow};
 
 use self::container::{Container, Door};
@@ -61,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) tools: PathBuf,
     /// Where the cluster's API server finds the node.
     pub(crate) hosts: Arc<Hosts>,
+    /// Who signs the node's certificate, if the API server asks over the network.
+    pub(crate) authority: Option<Arc<Authority>>,
 }
 
 /// A container, by the UID of its pod and its own name.
@@ -72,6 +76,8 @@ pub(crate) struct Host {
     config: Config,
     plan: NodePlan,
     addresses: Mutex<BTreeMap<String, Ipv4Addr>>,
+    /// The first container of each pod, by the pod's namespace and name.
+    pods: Mutex<BTreeMap<(String, String), ContainerPlace>>,
     logs: Mutex<BTreeMap<ContainerKey, Arc<Log>>>,
     running: Mutex<BTreeMap<ContainerKey, Weak<Container>>>,
 }
@@ -84,6 +90,7 @@ pub(crate) async fn run(client: Client, config: Config, registered: impl FnOnce(
         config,
         plan,
         addresses: Mutex::default(),
+        pods: Mutex::default(),
         logs: Mutex::default(),
         running: Mutex::default(),
     });
@@ -98,10 +105,12 @@ pub(crate) async fn run(client: Client, config: Config, registered: impl FnOnce(
         // The queue holds at most what the watch brought, and is read at once.
         let _ = changed.send((Arc::new(pod.clone()), gone));
     });
+    let port = host.config.authority.is_some().then_some(endpoint::PORT);
     tokio::join!(
         follow(cache, Api::all(client.clone()), selector),
-        registration::keep(&client, &plan, registered),
-        tend(host, changes),
+        registration::keep(&client, &plan, port, registered),
+        tend(host.clone(), changes),
+        endpoint::serve(&host.config),
     );
 }
 
@@ -124,6 +133,7 @@ async fn tend(host: Arc<Host>, mut changes: mpsc::UnboundedReceiver<(Arc<Pod>, b
         if let Some(known) = pods.get(&uid) {
             known.send_replace((!gone).then_some(pod));
         } else if !gone && !is_over(&pod) {
+            host.note(&pod);
             let (news, latest) = watch::channel(Some(pod));
             pods.insert(uid.clone(), news);
             let host = host.clone();
@@ -256,9 +266,25 @@ impl Host {
         lock(&self.running).contains_key(key)
     }
 
-    /// A pod has gone: so goes what is known of it.
+    /// A pod is here, for those who ask for it by name.
+    fn note(&self, pod: &Pod) {
+        let first = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+        let place = ContainerPlace {
+            node: self.plan.name(),
+            pod: pod.uid().unwrap_or_default(),
+            container: first.map(|container| container.name.clone()).unwrap_or_default(),
+        };
+        lock(&self.pods).insert((pod.namespace().unwrap_or_default(), pod.name_any()), place);
+    }
+
+    fn find_pod(&self, namespace: &str, name: &str) -> Option<ContainerPlace> {
+        lock(&self.pods).get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// A pod has gone: so goes what is known of it. Another may have its name already.
     fn forget(&self, uid: &str) {
         lock(&self.addresses).remove(uid);
+        lock(&self.pods).retain(|_, place| place.pod != uid);
         lock(&self.logs).retain(|(pod, _), _| pod != uid);
     }
 }

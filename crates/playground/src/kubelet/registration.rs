@@ -19,11 +19,12 @@ const HEARTBEAT: Duration = Duration::from_secs(2);
 const LATE: Duration = Duration::from_secs(4);
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Registers a node and renews its lease, for ever. After a silence it may have been given up, so it registers again.
-pub(super) async fn keep(client: &Client, plan: &NodePlan, registered: impl FnOnce()) {
+/// Registers a node and renews its lease, for ever. After a silence it may have been given up, so it registers again. At
+/// `port` it can be asked for what only it knows.
+pub(super) async fn keep(client: &Client, plan: &NodePlan, port: Option<u16>, registered: impl FnOnce()) {
     let mut registered = Some(registered);
     loop {
-        while let Err(error) = register(client, plan).await {
+        while let Err(error) = register(client, plan, port).await {
             tracing::debug!(node = plan.name(), %error, "a node could not be registered");
             tokio::time::sleep(RETRY).await;
         }
@@ -45,11 +46,11 @@ fn report(plan: &NodePlan, error: &kube::Error) {
     tracing::debug!(node = plan.name(), %error, "a node could not say that it lives");
 }
 
-async fn register(client: &Client, plan: &NodePlan) -> Result<(), kube::Error> {
+async fn register(client: &Client, plan: &NodePlan, port: Option<u16>) -> Result<(), kube::Error> {
     let (name, now) = (plan.name(), stamp(Clock::wall().now()));
     let nodes: Api<Node> = Api::all(client.clone());
     nodes.patch(&name, &parameters(), &Patch::Apply(node(plan))).await?;
-    nodes.patch_status(&name, &parameters(), &Patch::Apply(status(plan, &now))).await.map(drop)
+    nodes.patch_status(&name, &parameters(), &Patch::Apply(status(plan, port, &now))).await.map(drop)
 }
 
 async fn renew(client: &Client, plan: &NodePlan) -> Result<(), kube::Error> {
@@ -76,13 +77,15 @@ fn node(plan: &NodePlan) -> Value {
     })
 }
 
-fn status(plan: &NodePlan, now: &str) -> Value {
+fn status(plan: &NodePlan, port: Option<u16>, now: &str) -> Value {
     let room = json!({"cpu": "8", "memory": "16Gi", "pods": "250"});
+    let endpoints = port.map(|port| json!({"kubeletEndpoint": {"Port": port}}));
     json!({
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": plan.name()},
         "status": {
+            "daemonEndpoints": endpoints.unwrap_or_else(|| json!({})),
             "addresses": [
                 {"type": "InternalIP", "address": plan.address()},
                 {"type": "Hostname", "address": plan.name()},

@@ -6,8 +6,9 @@ mod verdict;
 
 use hyper_util::rt::TokioIo;
 
+use super::query::Query;
 use super::upgrade::{Offered, Spoken, switch};
-use super::{Answer, Asked, log};
+use super::{Answer, Asked, Conversation, log};
 use crate::nodes::{ContainerPlace, ExecOptions, Nodes, Session};
 use crate::operation::{self, Call};
 use crate::status::Status;
@@ -34,26 +35,37 @@ struct Streams {
     tty: bool,
 }
 
+impl Streams {
+    /// Reads them from a query that calls them by these names.
+    fn read(query: &Query, [stdin, stdout, stderr]: [&str; 3]) -> Result<Self, Status> {
+        Ok(Self {
+            stdin: query.flag(stdin)?,
+            stdout: query.flag(stdout)?,
+            stderr: query.flag(stderr)?,
+            tty: query.flag("tty")?,
+        })
+    }
+}
+
 pub(super) fn answer(asked: &Asked<'_>, call: &Call<'_>, name: &str, wish: Wish) -> Answer {
     let pod = operation::get(call, name)?;
     let place = log::place(&pod.value, name, asked.query.text("container"))?;
-    let flag = |name: &str| asked.query.flag(name);
-    let streams = Streams {
-        stdin: flag("stdin")?,
-        stdout: flag("stdout")?,
-        stderr: flag("stderr")?,
-        tty: flag("tty")?,
-    };
+    open(&asked.conversation(), place, wish, ["stdin", "stdout", "stderr"])
+}
+
+/// Agrees to talk and begins to. Streams have other names where a node is asked than where an API server is.
+pub(super) fn open(asked: &Conversation<'_>, place: ContainerPlace, wish: Wish, names: [&str; 3]) -> Answer {
+    let streams = Streams::read(asked.query, names)?;
     let options = ExecOptions { command: asked.query.all("command"), stdin: streams.stdin, tty: streams.tty };
     if wish == Wish::Exec && options.command.is_empty() {
         return Err(Status::bad_request("you must specify at least 1 command for the container"));
     }
     let (spoken, response, upgrade) = switch(asked, &OFFERED)?;
-    let core = asked.core.clone();
+    let nodes = asked.nodes.cloned();
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let start = async move {
-            let nodes = core.nodes.get().ok_or_else(|| nobody(&place))?;
+            let nodes = nodes.ok_or_else(|| nobody(&place))?;
             begin(nodes.as_ref(), place, options, wish).await
         };
         let connection = TokioIo::new(upgraded);
