@@ -107,18 +107,29 @@ impl Fleet {
     pub(super) async fn apply(&self, step: &Step) -> Result<(), kube::Error> {
         match step {
             Step::Serve(part, address) => self.serve(*part, address).await,
-            Step::Export(part) => {
-                let export: ServiceExport = object(json!({
-                    "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceExport",
-                    "metadata": {"name": name(part.service)},
-                }));
-                unless(409, self.api(*part).create(&PostParams::default(), &export).await)
-            }
+            Step::Export(part) => self.export(*part).await,
             Step::Withdraw(part) => {
                 let api: Api<ServiceExport> = self.api(*part);
-                unless(404, api.delete(&name(part.service), &DeleteParams::default()).await)
+                match api.delete(&name(part.service), &DeleteParams::default()).await {
+                    Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                    other => other.map(|_| ()),
+                }
             }
         }
+    }
+
+    /// One that is being taken back has to be gone first.
+    async fn export(&self, part: Part) -> Result<(), kube::Error> {
+        let (api, name) = (self.api::<ServiceExport>(part), name(part.service));
+        match api.get_opt(&name).await? {
+            Some(there) if there.metadata.deletion_timestamp.is_none() => return Ok(()),
+            Some(_) => return Err(kube::Error::Service("it is still there".into())),
+            None => {}
+        }
+        let export: ServiceExport = object(json!({
+            "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceExport", "metadata": {"name": name},
+        }));
+        api.create(&PostParams::default(), &export).await.map(|_| ())
     }
 
     async fn serve(&self, part: Part, address: &str) -> Result<(), kube::Error> {
@@ -188,11 +199,4 @@ async fn namespace(client: &Client, name: &str) -> Result<(), Failure> {
 
 pub(super) fn object<K: serde::de::DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).expect("an object of its kind")
-}
-
-fn unless<T>(code: u16, outcome: Result<T, kube::Error>) -> Result<(), kube::Error> {
-    match outcome {
-        Err(kube::Error::Api(status)) if status.code == code => Ok(()),
-        other => other.map(|_| ()),
-    }
 }
