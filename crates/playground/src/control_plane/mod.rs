@@ -91,6 +91,10 @@ impl ControlPlane {
         self.client.clone()
     }
 
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self.server, Server::Embedded(_))
+    }
+
     pub(crate) fn is_up(&self) -> bool {
         !self.running.is_empty()
     }
