@@ -133,6 +133,11 @@ impl Playground {
         std::iter::once(self.hub.plane.outer.clone()).chain(members).collect()
     }
 
+    /// Whether its API servers are those within this process, which have fields that are only proposed.
+    pub fn has_embedded_servers(&self) -> bool {
+        self.hub.plane.is_embedded()
+    }
+
     /// A client of the hub or of a member, as its administrator.
     pub fn client(&self, name: &str) -> Option<kube::Client> {
         let found = self.members.iter().find(|member| member.plan.name() == name).map(|member| &member.plane);

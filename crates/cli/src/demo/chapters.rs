@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use serde_json::{Value, json};
+use tombolo_api::tombolo::REQUIRED_LOAD_BALANCER_FEATURES_ANNOTATION;
 use tombolo_playground::Fault;
 
 use super::stage::{DEPLOYMENT, EXPORT, FIRST_EXPORT, POD, SERVICE, SHARED, SLICE, Stage};
@@ -172,18 +173,26 @@ async fn prefer_local(stage: &Stage) -> Result<(), Failure> {
     stage.check(tally.is(&["member1"], 20), "only the own pods of member1 answered again")
 }
 
-/// A Service for a web server that is also talked to over UDP, and what it cannot do without.
-fn shop(name: &str, required: &str) -> String {
+/// A Service for a web server that is also talked to over UDP, with more to say in its metadata and its spec.
+fn shop(name: &str, metadata: &str, spec: &str) -> String {
     format!(
-        "{{apiVersion: v1, kind: Service, metadata: {{name: {name}}}, spec: {{type: LoadBalancer, \
-         selector: {{app: echo}}, {required}ports: [{{name: web, port: 80, targetPort: 8080}}, \
+        "{{apiVersion: v1, kind: Service, metadata: {{name: {name}{metadata}}}, spec: {{type: LoadBalancer, \
+         selector: {{app: echo}}, {spec}ports: [{{name: web, port: 80, targetPort: 8080}}, \
          {{name: talk, port: 81, protocol: UDP, targetPort: 8081}}]}}}}"
     )
 }
 
+/// One that cannot do without all its ports.
+fn strict_shop(stage: &Stage) -> String {
+    if stage.knows_required_features {
+        return shop("strict", "", "requiredLoadBalancerFeatures: [Ports], ");
+    }
+    shop("strict", &format!(", annotations: {{{REQUIRED_LOAD_BALANCER_FEATURES_ANNOTATION}: Ports}}"), "")
+}
+
 async fn ask_for_balancers(stage: &Stage) -> Result<(), Failure> {
     stage.note("The balancers of member2 were told to do TCP and nothing else: --balancer-capabilities member2=TCP-ONLY.");
-    stage.create_from(LESSER, SERVICE, &shop("shop", "")).await?;
+    stage.create_from(LESSER, SERVICE, &shop("shop", "", "")).await?;
     stage.condition(LESSER, SERVICE, "shop", "LoadBalancerServing", "True").await?;
     let degraded = stage.message(LESSER, SERVICE, "shop", "LoadBalancerDegraded").await?;
     stage.check(degraded.contains("UDP"), "the status says what is missing")?;
@@ -192,12 +201,15 @@ async fn ask_for_balancers(stage: &Stage) -> Result<(), Failure> {
     stage.until("the address is answered outside", reached).await?;
     let answer = stage.call_from_outside(&url).await?;
     stage.check(answer["cluster"] == LESSER, "the cluster of the load balancer answered")?;
-    stage.create_from(LESSER, SERVICE, &shop("strict", "requiredLoadBalancerFeatures: [Ports], ")).await?;
+    if !stage.knows_required_features {
+        stage.note("These API servers have no field yet for what is required; an annotation says the same.");
+    }
+    stage.create_from(LESSER, SERVICE, &strict_shop(stage)).await?;
     stage.condition(LESSER, SERVICE, "strict", "LoadBalancerServing", "False").await?;
     let refused = stage.message(LESSER, SERVICE, "strict", "LoadBalancerServing").await?;
     let is_clear = refused.starts_with("Unsupported: ") && refused.contains("Ports is required");
     stage.check(is_clear, "the status says why it was refused")?;
-    stage.create_from("member1", SERVICE, &shop("strict", "requiredLoadBalancerFeatures: [Ports], ")).await?;
+    stage.create_from("member1", SERVICE, &strict_shop(stage)).await?;
     stage.condition("member1", SERVICE, "strict", "LoadBalancerServing", "True").await
 }
 

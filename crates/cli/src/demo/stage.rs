@@ -21,6 +21,8 @@ pub(super) struct Stage {
     pub(super) pods: Pods,
     pub(super) directory: Directory,
     paint: Paint,
+    /// Services may say in their spec what a load balancer must be able to do (KEP-4631); no published server has the field.
+    pub(super) knows_required_features: bool,
 }
 
 /// A kind of objects: its API version and its name.
@@ -52,7 +54,13 @@ impl Stage {
     pub(super) fn new(playground: &Playground, directory: &Directory, paint: Paint) -> Self {
         let names = playground.contexts().into_iter().map(|context| context.name);
         let clients = names.filter_map(|name| playground.client(&name).map(|client| (name, client)));
-        Self { clients: clients.collect(), pods: playground.pods(), directory: directory.clone(), paint }
+        Self {
+            clients: clients.collect(),
+            pods: playground.pods(),
+            directory: directory.clone(),
+            paint,
+            knows_required_features: playground.has_embedded_servers(),
+        }
     }
 
     pub(super) fn title(&self, number: usize, title: &str) {

@@ -17,6 +17,12 @@ pub(crate) enum Hop {
     Export,
     Offer,
     Merge,
+    /// What a MultiClusterService says, and what is wrong with it.
+    Sharing,
+    /// The Service, from the hub to the clusters.
+    Delivery,
+    /// Endpoints, from those who provide to the hub.
+    Report,
     Import,
     #[serde(rename = "VIP")]
     Vip,
@@ -34,6 +40,9 @@ impl Hop {
             Self::Export => "export",
             Self::Offer => "offer",
             Self::Merge => "merge",
+            Self::Sharing => "sharing",
+            Self::Delivery => "delivery",
+            Self::Report => "report",
             Self::Import => "import",
             Self::Vip => "VIP",
             Self::Slices => "slices",

@@ -1,8 +1,8 @@
 //! `tombolo explain NAMESPACE/NAME`: walks the way of a service from hop to hop and says where it is broken.
 //!
 //! Objects are read once from all clusters; what DNS and proxies do with them is worked out with the code they run. Where
-//! these can be asked, in a playground, they are: what they say and do is compared with what they should. Judging is pure
-//! and asks nobody.
+//! these can be asked, in a playground, they are: what they say and do is compared with what they should. Where a
+//! MultiClusterService shares it, its hops are walked, too (`sharing`). Judging is pure and asks nobody.
 
 mod ask;
 mod compare;
@@ -12,6 +12,7 @@ mod importing;
 mod picture;
 mod print;
 mod reaching;
+mod sharing;
 
 use std::process::ExitCode;
 
@@ -47,11 +48,30 @@ enum Output {
     Yaml,
 }
 
-/// What is known about a service in one edition of the API.
+/// By which means a service is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "&'static str")]
+pub(crate) enum Way {
+    /// By exports and imports.
+    Exported(Dialect),
+    /// By a MultiClusterService, under its own name.
+    Shared,
+}
+
+impl From<Way> for &'static str {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Exported(edition) => edition.as_str(),
+            Way::Shared => "multi-cluster-service",
+        }
+    }
+}
+
+/// What is known about a service that is shared by one means.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Explanation {
-    pub(crate) edition: Dialect,
+    pub(crate) edition: Way,
     pub(crate) findings: Vec<Finding>,
     /// What each cluster holds, side by side.
     pub(crate) clusters: Vec<Held>,
@@ -83,6 +103,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         let answers = ask::ask(&places, &survey, &service, edition).await;
         explained.push(explain(&survey, &service, edition, &answers));
     }
+    explained.extend(sharing::explain(&survey, &service));
     let broken = explained.iter().any(|one| one.broken_at().is_some()) || explained.is_empty();
     match arguments.output {
         None => say_all(print::text(&survey, &service, &explained, Paint::of_stdout())),
@@ -127,7 +148,7 @@ pub(crate) fn explain(
     findings.extend(exporters.iter().flat_map(|member| exporting::judge(&picture, member)));
     findings.extend(survey.members.iter().flat_map(|member| importing::judge(&picture, member)));
     findings.sort_by(|a, b| (a.hop, &a.cluster).cmp(&(b.hop, &b.cluster)));
-    Explanation { edition, findings, clusters: compare::compare(&picture) }
+    Explanation { edition: Way::Exported(edition), findings, clusters: compare::compare(&picture) }
 }
 
 #[cfg(test)]

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use tombolo_api::tombolo::{Dialect, ServiceRef};
 
-use super::compare::Held;
 use super::finding::{Finding, Hop, State};
-use super::{Explanation, Output};
+use super::{Explanation, Output, Way};
 use crate::failure::Failure;
 use crate::paint::{Paint, Shade};
 use crate::survey::Survey;
@@ -47,8 +46,9 @@ pub(super) fn text(survey: &Survey, service: &ServiceRef, explained: &[Explanati
 
 fn edition(out: &mut String, name: &str, explanation: &Explanation, now: Timestamp, paint: Paint) {
     let kind = match explanation.edition {
-        Dialect::Kep => "first edition, supercluster.local",
-        Dialect::Mcs => "today's edition, clusterset.local",
+        Way::Exported(Dialect::Kep) => "first edition, supercluster.local",
+        Way::Exported(Dialect::Mcs) => "today's edition, clusterset.local",
+        Way::Shared => "MultiClusterService, under its own name",
     };
     let _ = writeln!(out, "{}", paint.shade(&format!("{name} ({kind})"), Shade::Strong));
     let mut table = Table::new(paint, &["", "HOP", "CLUSTER", "WHAT"]);
@@ -56,7 +56,7 @@ fn edition(out: &mut String, name: &str, explanation: &Explanation, now: Timesta
         table.row(row(finding, now));
     }
     let _ = writeln!(out, "{table}");
-    let _ = writeln!(out, "{}", compared(&explanation.clusters, paint));
+    let _ = writeln!(out, "{}", compared(explanation, paint));
     conclude(out, explanation, paint);
 }
 
@@ -83,11 +83,16 @@ fn age(since: Timestamp, now: Timestamp) -> String {
     crate::span::tell(now.duration_since(since).as_secs().max(0))
 }
 
-fn compared(held: &[Held], paint: Paint) -> Table {
-    let heading = ["CLUSTER", "SERVICE", "EXPORTS", "OFFERS", "IMPORTED AS", "ENDPOINTS FROM", "DNS"];
+fn compared(explanation: &Explanation, paint: Paint) -> Table {
+    let heading = match explanation.edition {
+        Way::Exported(_) => {
+            ["CLUSTER", "SERVICE", "EXPORTS", "OFFERS", "IMPORTED AS", "ENDPOINTS FROM", "DNS"]
+        }
+        Way::Shared => ["CLUSTER", "SERVICE", "PROVIDES", "REPORTS", "CONSUMED AS", "ENDPOINTS FROM", "DNS"],
+    };
     let mut table = Table::new(paint, &heading);
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-    for one in held {
+    for one in &explanation.clusters {
         let from: Vec<String> =
             one.endpoints.iter().map(|(source, ready, all)| format!("{source} {ready}/{all}")).collect();
         table.row([

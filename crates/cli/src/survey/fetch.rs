@@ -7,12 +7,15 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::api::ListParams;
 use kube::{Api, Client, Error, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tombolo_api::about::{CLUSTER_ID_PROPERTY, ClusterProperty};
+use tombolo_api::karmada::networking::NAMESPACE_LABEL;
+use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::OFFER_LABEL;
 use tombolo_runtime::is_not_found;
 
@@ -102,6 +105,7 @@ async fn hub(client: &Client, scope: &Scope) -> Result<HubFacts, Error> {
         list(Api::all(client.clone())),
         list(within(client, scope)),
     )?;
+    let (services, works) = shared_in(client, scope).await?;
     let by_namespace = |lease: Lease| (lease.namespace().unwrap_or_default(), lease);
     Ok(HubFacts {
         memberships,
@@ -110,7 +114,20 @@ async fn hub(client: &Client, scope: &Scope) -> Result<HubFacts, Error> {
         slices: slices.items,
         clusters,
         multi_cluster_services: shared,
+        services,
+        works,
     })
+}
+
+/// What MultiClusterServices of one namespace share, with the Works that carry it.
+async fn shared_in(client: &Client, scope: &Scope) -> Result<(Vec<Service>, Vec<Work>), Error> {
+    let Scope::Namespace(namespace) = scope else { return Ok(Default::default()) };
+    let works = Api::<Work>::all(client.clone());
+    let carrying = ListParams::default().labels(&format!("{NAMESPACE_LABEL}={namespace}"));
+    tokio::try_join!(list(within(client, scope)), async {
+        unless_unknown(works.list(&carrying).await.map(Some)).map(|found| found.map(|list| list.items))
+    })
+    .map(|(services, works)| (services, works.unwrap_or_default()))
 }
 
 async fn member(client: &Client, scope: &Scope) -> Result<Found, Error> {

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::karmada::networking::MultiClusterService;
+use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::{Membership, ServiceOffer};
 use tombolo_api::{kep, mcs};
 use tombolo_model::{ClusterId, names};
@@ -70,6 +71,9 @@ pub(crate) struct HubFacts {
     pub(crate) slices: Vec<EndpointSlice>,
     pub(crate) clusters: Vec<Cluster>,
     pub(crate) multi_cluster_services: Vec<MultiClusterService>,
+    /// What MultiClusterServices share, and the Works that carry it: only of one namespace, and only if that is what is read.
+    pub(crate) services: Vec<Service>,
+    pub(crate) works: Vec<Work>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
-use crate::world::{Playground, eventually, tombolo};
+use crate::world::{Playground, eventually, shared_echo, tombolo};
 
 /// Echo, with a Service.
 fn deploy(playground: &Playground, cluster: &str) {
@@ -135,4 +135,26 @@ fn what_cannot_be_done_is_one_line_and_a_hint_and_verbose_tells_the_chain() {
     assert_eq!(nowhere(&["explain", "echo"]).0, Some(2), "the command line itself is wrong");
     let (short, long) = (nowhere(&["status"]).1, nowhere(&["-v", "status"]).1);
     assert!(long.len() >= short.len(), "{long}");
+}
+
+#[test]
+fn a_service_that_is_shared_under_its_own_name_is_explained_from_hop_to_hop() {
+    let playground = playground(2);
+    playground.deploy_echo("member1");
+    playground.at("hub").feed("apply -f -", &shared_echo("CrossCluster", "member2")).succeeds();
+    eventually("every hop is fine", || run(&playground, &["explain", "demo/echo"]).0 == Some(0));
+    let out = succeeds(&playground, &["explain", "demo/echo"]);
+    for words in
+        ["MultiClusterService, under its own name", "member1 provide, member2 consume", "member1 2/2"]
+    {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+
+    playground.at("hub").run("delete service echo").succeeds();
+    eventually("it is broken", || run(&playground, &["explain", "demo/echo"]).0 == Some(3));
+    let (_, out, _) = run(&playground, &["explain", "demo/echo"]);
+    assert!(
+        out.contains("Broken at: Service.") && out.contains("no Service of this name at the hub"),
+        "{out}"
+    );
 }

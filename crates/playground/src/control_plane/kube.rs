@@ -24,7 +24,7 @@ pub(super) struct Kube {
     /// Nothing while it is on its way to the station, or got lost there.
     plane: Option<ControlPlane>,
     is_up: bool,
-    _etcd: Etcd,
+    etcd: Etcd,
     _data: Folder,
 }
 
@@ -35,7 +35,7 @@ impl Kube {
         let started = station.run(async move { start(order, &programs).await }).await.doing(&cannot)?;
         let (plane, etcd, data) = started.doing(cannot)?;
         let host = (Ipv4Addr::LOCALHOST, 0).into();
-        Ok(Self { name, fabric, host, plane: Some(plane), is_up: true, _etcd: etcd, _data: data })
+        Ok(Self { name, fabric, host, plane: Some(plane), is_up: true, etcd, _data: data })
     }
 
     pub(super) fn has_controllers(&self) -> bool {
@@ -51,6 +51,12 @@ impl Kube {
         if let Some(plane) = &mut self.plane {
             plane.kill();
         }
+    }
+
+    /// Ends everything, for good: nothing is written any more.
+    pub(super) fn end(&mut self) {
+        self.kill();
+        self.etcd.kill();
     }
 
     /// Starts what was killed, and the way there from the host.

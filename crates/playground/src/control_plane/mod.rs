@@ -91,6 +91,10 @@ impl ControlPlane {
         self.client.clone()
     }
 
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self.server, Server::Embedded(_))
+    }
+
     pub(crate) fn is_up(&self) -> bool {
         !self.running.is_empty()
     }
@@ -146,10 +150,11 @@ impl ControlPlane {
         self.running.push(self.station.spawn(stand_ins));
     }
 
-    /// Ends every watch, for an end in order.
+    /// Ends it for good: every watch, or every process.
     pub(crate) async fn stop(&mut self) {
-        if let Server::Embedded(embedded) = &self.server {
-            embedded.close();
+        match &mut self.server {
+            Server::Embedded(embedded) => embedded.close(),
+            Server::Kube(kube) => kube.end(),
         }
         self.kill().await;
     }
