@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -18,6 +19,10 @@ use super::wipe::Baseline;
 
 /// A hub and two members.
 const USUAL: usize = 3;
+/// With so many, one of them is probably given back before another has been started. Whoever has some and needs more must
+/// not wait for ever, though.
+const PLENTY: usize = 9;
+const A_WHILE: Duration = Duration::from_secs(5);
 const REMEDY: &str =
     "build them with `cargo xtask kube` and put the folder it prints on the PATH, or run `cargo xtask test`";
 
@@ -125,6 +130,7 @@ impl Stock {
     }
 
     async fn lend(self: Rc<Self>, needs: Needs) -> Result<Lent, String> {
+        let begin = Instant::now();
         loop {
             if let Some(why) = self.broken.borrow().clone() {
                 return Err(why);
@@ -134,6 +140,10 @@ impl Stock {
                 return Ok(Lent { context: whole.plane.context.clone(), number });
             }
             let changed = self.changed.notified();
+            if self.planes.borrow().len() >= PLENTY && begin.elapsed() < A_WHILE {
+                let _ = tokio::time::timeout(A_WHILE, changed).await;
+                continue;
+            }
             self.waiting.borrow_mut().push(needs.clone());
             self.start_some(&needs);
             changed.await;
