@@ -39,6 +39,7 @@ mod top;
 mod uninstall;
 mod up;
 
+use std::io::{IsTerminal as _, stderr};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -199,5 +200,6 @@ fn start_logging(verbose: bool, command: &Command) {
         }
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet.into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let coloured = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(coloured).with_writer(stderr).init();
 }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
@@ -31,7 +30,7 @@ impl World {
         run("ip", &["link", "set", "lo", "up"]);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let cluster = Cluster::new(Options::named("lab"));
+        let cluster = Cluster::pristine(Options::named("lab"));
         let context = runtime.block_on(cluster.serve());
         // Processes of two tests may have the same number, each in its own namespace, but hardly the same port.
         let port = context.server.rsplit(':').next().unwrap_or_default();
@@ -113,10 +112,7 @@ fn what_cannot_work_is_said_at_the_start() {
 fn it_gives_a_service_an_address_and_says_good_bye() {
     isolated(|| {
         let world = World::new();
-        for definition in crd::crds() {
-            let api: Api<CustomResourceDefinition> = world.api();
-            world.runtime.block_on(api.create(&PostParams::default(), &definition)).unwrap();
-        }
+        world.runtime.block_on(world.cluster.define(&crd::crds()));
         world.create::<Namespace>(&world.api(), json!({"metadata": {"name": "tombolo-system"}}));
         world.create::<Node>(&world.api(), json!({"metadata": {"name": "node1"}}));
         let pool = json!({

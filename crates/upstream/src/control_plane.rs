@@ -213,6 +213,8 @@ fn api_arguments(settings: &Settings, address: SocketAddr, files: &Files) -> Vec
         // Names of nodes are nowhere to be looked up.
         "--kubelet-preferred-address-types=InternalIP".to_owned(),
         "--profiling=false".to_owned(),
+        // Nobody here takes the taint of a new node away: nodes are others' business.
+        "--disable-admission-plugins=TaintNodesByCondition".to_owned(),
         // The parts of several nodes ask this one server all at the same time.
         "--max-requests-inflight=1000".to_owned(),
         "--max-mutating-requests-inflight=500".to_owned(),

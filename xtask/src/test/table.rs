@@ -17,7 +17,7 @@ const HEAD: &str = "\
 
 Every end-to-end test takes its clusters from one place (`tombolo_testkit::Cluster`) and runs on the embedded API server and
 on real ones: kube-apiserver, etcd and kube-controller-manager, built by `cargo xtask kube` from their published modules. A
-test that a server cannot run says why. `cargo xtask test --on all --bless` runs everything and writes this file.
+test that a server cannot run says why. `cargo xtask test --on kube --bless` runs them on both and writes this file.
 ";
 
 /// The page.

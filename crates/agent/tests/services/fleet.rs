@@ -17,7 +17,7 @@ use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::{ServiceOffer, ServiceOfferSpec};
 use tombolo_api::{kep, mcs};
 use tombolo_apiserver::{Clock, Entropy, Options, User};
-use tombolo_testkit::{Cluster, Faults};
+use tombolo_testkit::{Cluster, Faults, patience};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 
@@ -230,6 +230,17 @@ impl Member {
         self.api().get_opt("echo").await.unwrap()
     }
 
+    /// Waits for the imports of both editions, which come after their slices.
+    pub(crate) async fn imports(&self) -> (mcs::ServiceImport, kep::ImportedService) {
+        let mut found = (None, None);
+        eventually("both imports", async || {
+            found = (self.mcs_import().await, self.kep_import().await);
+            found.0.is_some() && found.1.is_some()
+        })
+        .await;
+        (found.0.unwrap(), found.1.unwrap())
+    }
+
     /// The status of a condition of the export, such as "True".
     pub(crate) async fn kep_condition(&self, type_: &str) -> Option<(String, String)> {
         let export: Option<kep::ServiceExport> = self.api().get_opt("echo").await.unwrap();
@@ -284,8 +295,8 @@ pub(crate) fn readiness(import: &mcs::ServiceImport) -> Option<(&str, &str)> {
 }
 
 /// Waits until `holds` says so; panics with `what` when that takes longer than any delay in the system.
-pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + patience(Duration::from_secs(120));
     while !holds().await {
         assert!(tokio::time::Instant::now() < deadline, "never: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;

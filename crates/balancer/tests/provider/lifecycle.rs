@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use tombolo_api::loadbalancer::Profile;
+use tombolo_testkit::embedded_only;
 
 use crate::world::{
     FAILED, FINALIZER, NORMAL, REFUSED, World, addresses, condition, finalizers, message, said, wait,
@@ -110,17 +111,25 @@ async fn namespace_labels_decide_about_pools_as_they_change() {
 }
 
 #[tokio::test]
-async fn required_features_are_read_from_the_field_and_from_the_annotation() {
+async fn required_features_are_read_from_the_field() {
+    embedded_only!("no release has the field yet");
+    let world = World::new(&["192.0.2.0/30"]).await;
+    let _running = world.start(Profile::Proxy);
+    let spec = json!({
+        "externalTrafficPolicy": "Local", "requiredLoadBalancerFeatures": ["ExternalTrafficPolicy"],
+    });
+    world.service("field", spec).await;
+    world.until("field", REFUSED).await;
+}
+
+#[tokio::test]
+async fn required_features_are_read_from_the_annotation() {
     let world = World::new(&["192.0.2.0/30"]).await;
     let _running = world.start(Profile::Proxy);
     let local = json!({"externalTrafficPolicy": "Local"});
     world.service("free", local.clone()).await;
     world.until("free", &format!("{NORMAL} D=True/ExternalTrafficPolicyNotSupported")).await;
     world.until_told("free", &["EnsuredLoadBalancer", "LoadBalancerDegraded"]).await;
-    let mut field = local.clone();
-    field["requiredLoadBalancerFeatures"] = json!(["ExternalTrafficPolicy"]);
-    world.service("field", field).await;
-    world.until("field", REFUSED).await;
     let key = "tombolo.dev/required-load-balancer-features";
     world.annotated("annotation", json!({key: "ExternalTrafficPolicy"}), local).await;
     world.until("annotation", REFUSED).await;

@@ -11,6 +11,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 use tombolo_balancer::Config;
+use tombolo_testkit::timely;
 
 use crate::world::{FAILED, NORMAL, Running, World, addresses, create, wait};
 
@@ -80,7 +81,7 @@ async fn the_address_of_a_node_that_dies_is_taken_over_within_three_seconds() {
     let died = Instant::now();
     drop(running.remove(&first));
     let second = announcer(&world, &running, &address).await;
-    assert!(died.elapsed() < Duration::from_secs(3), "{:?}", died.elapsed());
+    assert!(timely(died.elapsed(), Duration::from_secs(3)), "{:?}", died.elapsed());
     assert_ne!(first, second);
 }
 
@@ -95,7 +96,7 @@ async fn what_is_pending_is_told_within_five_seconds_of_the_death_of_the_provide
     world.service("second", json!({})).await;
     world.until("second", FAILED).await;
     let waited = died.elapsed();
-    assert!((Duration::from_secs(1)..Duration::from_secs(5)).contains(&waited), "{waited:?}");
+    assert!(waited >= Duration::from_secs(1) && timely(waited, Duration::from_secs(5)), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,7 +119,7 @@ async fn whatever_waits_for_a_provider_that_was_killed_says_so_within_a_second()
     for name in ["new", "changed", "deleted"] {
         wait(async || world.events(name).await.iter().any(|reason| reason == "WaitingForProvider")).await;
     }
-    assert!(died.elapsed() <= Duration::from_secs(1), "{:?}", died.elapsed());
+    assert!(timely(died.elapsed(), Duration::from_secs(1)), "{:?}", died.elapsed());
     world.until("new", NORMAL).await;
     let waited = |events: &[String]| events.iter().filter(|reason| *reason == "WaitingForProvider").count();
     assert!(waited(&world.events("new").await) <= 2, "not everybody says the same");
@@ -155,7 +156,7 @@ async fn a_node_that_says_good_bye_is_not_waited_for() {
     running.remove(&first).unwrap().stop().await;
     let left = Instant::now();
     announcer(&world, &running, &address).await;
-    assert!(left.elapsed() < Duration::from_secs(1), "{:?}", left.elapsed());
+    assert!(timely(left.elapsed(), Duration::from_secs(1)), "{:?}", left.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

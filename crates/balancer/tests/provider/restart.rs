@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tombolo_api::loadbalancer::Profile;
 use tombolo_balancer::Config;
+use tombolo_testkit::linger;
 
 use crate::world::{FAILED, NORMAL, REFUSED, World, addresses, finalizers, wait};
 
@@ -77,7 +78,7 @@ async fn where_no_provider_runs_nothing_is_promised() {
         world.start_with(Config { class: Some("example.com/other".into()), ..world.config("node1") });
     world.service("web", json!({})).await;
     let before = world.get("web").await;
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    linger(Duration::from_secs(30)).await;
     let after = world.get("web").await;
     assert_eq!(after, before, "nobody has touched it");
     assert!(after.conditions().is_empty() && addresses(&after).is_empty() && finalizers(&after).is_empty());
@@ -94,7 +95,7 @@ async fn what_was_said_before_a_downgrade_stays_and_is_corrected_after_it() {
     let before = world.until("web", NORMAL).await;
     running.stop().await;
     world.patch("web", json!({"spec": {"loadBalancerSourceRanges": ["192.0.2.0/24"]}})).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    linger(Duration::from_secs(60)).await;
     let stale = world.get("web").await;
     assert_eq!(stale.conditions(), before.conditions(), "stale, but still there");
     assert_eq!(addresses(&stale), addresses(&before));

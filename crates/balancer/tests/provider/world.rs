@@ -11,14 +11,18 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tombolo_api::loadbalancer::{Profile, Service};
 use tombolo_api::tombolo::AddressPool;
 use tombolo_apiserver::{Options, User};
 use tombolo_balancer::{Balancer, Config, Metrics};
-use tombolo_testkit::Cluster;
 use tombolo_testkit::witness::{Rights, Witness, granted};
+use tombolo_testkit::{Cluster, Server, patience};
 
 const RULES: &str = include_str!("../../../../deploy/member/balancer-rbac.yaml");
+
+/// Longer than anything here takes; what reaches it hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct World {
     cluster: Cluster,
@@ -96,11 +100,16 @@ impl World {
 
     /// A balancer that leads without being elected, so that nobody waits for the lease of a dead one.
     pub(crate) fn config(&self, node: &str) -> Config {
+        let usual = Config::new(node);
+        // A machine that runs real servers, too, may keep a living node silent for a while.
+        let dead_after =
+            if Server::chosen().is_embedded() { usual.dead_after } else { Duration::from_secs(10) };
         Config {
             speak: false,
             elect_leader: false,
             slow_step: Duration::from_millis(1500),
-            ..Config::new(node)
+            dead_after,
+            ..usual
         }
     }
 
@@ -161,7 +170,8 @@ impl World {
     /// Waits until the conditions of a Service are these.
     pub(crate) async fn until(&self, name: &str, expected: &str) -> Service {
         let mut last = String::new();
-        for _ in 0..1000 {
+        let deadline = Instant::now() + patience(PATIENCE);
+        while Instant::now() < deadline {
             if let Some(service) = self.services().get_opt(name).await.unwrap() {
                 last = said(&service);
                 if last == expected {
@@ -189,7 +199,7 @@ impl World {
 }
 
 pub(crate) async fn wait(mut condition: impl AsyncFnMut() -> bool) {
-    tokio::time::timeout(Duration::from_secs(20), async {
+    tokio::time::timeout(patience(PATIENCE), async {
         while !condition().await {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -54,7 +54,10 @@ async fn guarded_fleet() -> Fleet {
 
 /// The same, with those who see what the hub does, and what members do there.
 async fn guarded_fleet_before(of_hub: &Witness, of_members: &Witness) -> Fleet {
-    let hub = guarded("hub", 1).await;
+    let names = ["member1", "member2"];
+    // All of them before anything runs: whoever waits for a real one keeps all tasks of the test waiting.
+    let (hub, clusters) =
+        (guarded("hub", 1).await, [guarded(names[0], 10).await, guarded(names[1], 11).await]);
     apply(&hub.client(), HUB_RULES).await;
     hub.start_controllers(Settings::default());
     let clock = hub.clock(EPOCH);
@@ -64,9 +67,8 @@ async fn guarded_fleet_before(of_hub: &Witness, of_members: &Witness) -> Fleet {
     let candidate = Candidate::new("tombolo-system", "tombolo-hub", "test");
     tokio::spawn(async move { candidate.lead(account, part.run(std::future::pending())).await });
     let mut members = Vec::new();
-    for (place, name) in ["member1", "member2"].into_iter().enumerate() {
+    for (name, cluster) in names.into_iter().zip(clusters) {
         apply(&hub.client(), &MEMBER_RULES.replace("NAMESPACE", &format!("tombolo-{name}"))).await;
-        let cluster = guarded(name, 10 + place as u64).await;
         apply(&cluster.client(), AGENT_RULES).await;
         let clock = cluster.clock(EPOCH);
         let config = Config { clock, ..Config::new(name.parse().unwrap(), format!("identity-{name}")) };

@@ -20,7 +20,7 @@ use tombolo_api::karmada::work::Work;
 use tombolo_apiserver::controllers::Settings;
 use tombolo_apiserver::{Backup, Clock, Entropy, Options, User};
 use tombolo_hub::{Hub, Metrics};
-use tombolo_testkit::{Cluster, Faults, Server};
+use tombolo_testkit::{Cluster, Faults, patience};
 
 pub(crate) const EPOCH: &str = "2026-01-01T00:00:00Z";
 /// Where the services are.
@@ -73,6 +73,14 @@ fn options(name: &str, seed: u64) -> Options {
     }
 }
 
+fn member_name(place: usize) -> String {
+    format!("member{}", place + 1)
+}
+
+fn member_cluster(place: usize) -> Cluster {
+    cluster(&member_name(place), 100 + place as u64)
+}
+
 /// Reading the definitions takes longer than many a test, so it is done once; in a runtime of its own, so that the first
 /// test of a process is like all others.
 fn prepared() -> &'static Backup {
@@ -112,12 +120,14 @@ impl Fleet {
     /// A hub and the members `member1`, …, all agents and the hub's own part running.
     pub(crate) async fn of(size: usize) -> Self {
         let hub = cluster("hub", 1);
+        // All of them before anything runs: whoever waits for a real one keeps all tasks of the test waiting.
+        let clusters: Vec<Cluster> = (0..size).map(member_cluster).collect();
         make_namespace(&hub.client(), "tombolo-system").await;
         let mut fleet = Self::with(hub, Vec::new());
         fleet.start_controllers();
         fleet.start_hub();
-        for _ in 0..size {
-            fleet.join().await;
+        for cluster in clusters {
+            fleet.admit(cluster).await;
         }
         fleet
     }
@@ -138,14 +148,18 @@ impl Fleet {
 
     /// One more member.
     pub(crate) async fn join(&mut self) -> usize {
+        let cluster = member_cluster(self.members.len());
+        self.admit(cluster).await
+    }
+
+    async fn admit(&mut self, member: Cluster) -> usize {
         let place = self.members.len();
-        let name = format!("member{}", place + 1);
+        let name = member_name(place);
         let client = self.hub.client();
         if Api::<Namespace>::all(client.clone()).get_opt(&format!("tombolo-{name}")).await.unwrap().is_none()
         {
             make_namespace(&client, &format!("tombolo-{name}")).await;
         }
-        let member = cluster(&name, 100 + place as u64);
         let config = Config {
             pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
             clock: member.clock(EPOCH),
@@ -261,6 +275,22 @@ impl Fleet {
         all
     }
 
+    /// Waits until the hub has had nothing to look at for ten seconds.
+    pub(crate) async fn rest(&self) {
+        let mut before = None;
+        eventually("the hub rests", || {
+            let looks = Some(self.metrics.service_reconciles());
+            let rests = std::mem::replace(&mut before, looks) == looks;
+            async move {
+                if !rests {
+                    tokio::time::sleep(Duration::from_secs(10)).await;
+                }
+                rests
+            }
+        })
+        .await;
+    }
+
     pub(crate) async fn works(&self) -> Vec<Work> {
         Api::<Work>::all(self.hub.client()).list(&ListParams::default()).await.unwrap().items
     }
@@ -360,9 +390,7 @@ pub(crate) async fn within<F: Future<Output = bool>>(
     what: &str,
     holds: &mut impl FnMut() -> F,
 ) {
-    // A real server on a busy machine takes the time it takes.
-    let patience = if Server::chosen().is_embedded() { limit } else { limit.max(Duration::from_secs(120)) };
-    let deadline = tokio::time::Instant::now() + patience;
+    let deadline = tokio::time::Instant::now() + patience(limit);
     while !holds().await {
         assert!(tokio::time::Instant::now() < deadline, "never: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tombolo_api::karmada::work::Work;
 use tombolo_model::names;
-use tombolo_testkit::linger;
+use tombolo_testkit::{Server, linger};
 
 use crate::fleet::{Fleet, NAMESPACE, eventually};
 
@@ -185,8 +185,14 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
     let (mut registry, mut text) = (Registry::default(), String::new());
     fleet.metrics.register(&mut registry);
     encode(&mut text, &registry).unwrap();
-    assert!(text.contains("mcs_sync_svc_duration_seconds_count{result=\"success\"} 2"), "{text}");
-    assert!(text.contains("mcs_sync_eps_duration_seconds_count{way=\"dispatched\"} 2"), "{text}");
+    let count = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.trim().parse::<u64>().ok()).unwrap_or_default()
+    };
+    assert_eq!(count("mcs_sync_svc_duration_seconds_count{result=\"success\"}"), 2, "{text}");
+    // Where the stock controller is at work there are its empty slices, too.
+    let slices = if Server::chosen().is_embedded() { 2..=2 } else { 2..=6 };
+    assert!(slices.contains(&count("mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}")), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! A hub and two clusters with nothing in them, and whoever would run pods there.
 //!
-//! Embedded API servers run no pods, so the test does what a kubelet would: it lays the ConfigMap and the Secret of a pod
+//! Nothing there runs pods, so the test does what a kubelet would: it lays the ConfigMap and the Secret of a pod
 //! into a directory, gives the process the token of its account, and starts it with the arguments of its container.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tombolo_apiserver::{Cluster, Context, Options, controllers, kubeconfig};
-use tombolo_testkit::Kubectl;
+use tombolo_apiserver::Options;
+use tombolo_apiserver::controllers::Settings;
+use tombolo_testkit::{Cluster, Kubectl, serve_all};
 
 /// Much longer than anything here takes; what reaches it hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -25,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Clusters by the names of their contexts; dropped, they end.
 pub(crate) struct World {
     pub(crate) kubectl: Kubectl,
+    _clusters: [Cluster; 3],
     _runtime: Runtime,
 }
 
@@ -56,9 +57,9 @@ impl World {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let kubectl = Kubectl::new();
-        let contexts = ["hub", "east", "west"].map(|name| launch(&runtime, name));
-        kubectl.file("kubeconfig", &kubeconfig(&contexts));
-        Self { kubectl, _runtime: runtime }
+        let clusters = ["hub", "east", "west"].map(|name| launch(&runtime, name));
+        kubectl.file("kubeconfig", &runtime.block_on(serve_all(&clusters)));
+        Self { kubectl, _clusters: clusters, _runtime: runtime }
     }
 
     pub(crate) fn at(&self, context: &str) -> Kubectl {
@@ -140,16 +141,11 @@ pub(crate) fn finish(child: Child) -> Said {
     Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-fn launch(runtime: &Runtime, name: &str) -> Context {
-    let cluster = Cluster::new(Options { rbac: true, ..Options::named(name) });
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+fn launch(runtime: &Runtime, name: &str) -> Cluster {
     let _inside = runtime.enter();
-    let server = cluster.serve(listener).unwrap();
-    let context = cluster.context(&server).unwrap();
-    runtime.spawn(server.run(std::future::pending()));
-    let settings = controllers::Settings::default();
-    runtime.spawn(controllers::run(cluster.client(), settings, std::future::pending()));
-    context
+    let cluster = Cluster::pristine(Options { rbac: true, ..Options::named(name) });
+    cluster.start_controllers(Settings::default());
+    cluster
 }
 
 /// A part that runs; dropped, it is killed.

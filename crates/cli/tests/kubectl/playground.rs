@@ -16,7 +16,6 @@ pub(crate) struct Playground {
 
 impl Playground {
     /// One cluster with nothing but its API: nobody else writes, so tables and watches show exactly what the test did.
-    /// Behind a real API server controllers run all the same.
     pub(crate) fn bare() -> Self {
         Self::start([Options::named("member1")], false)
     }
@@ -35,7 +34,8 @@ impl Playground {
         let kubectl = Kubectl::new();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let clusters: Vec<Cluster> = clusters.into_iter().map(Cluster::new).collect();
+        let make = if controlled { Cluster::new } else { Cluster::bare };
+        let clusters: Vec<Cluster> = clusters.into_iter().map(make).collect();
         if controlled {
             let _inside = runtime.enter();
             clusters.iter().for_each(control);

@@ -18,8 +18,8 @@ use tombolo_apiserver::Options;
 use tombolo_balancer::Balancer;
 use tombolo_proxy::Proxy;
 use tombolo_runtime::Readiness;
-use tombolo_testkit::Cluster;
 use tombolo_testkit::lab::{Echo, Lab, Namespace as Place, Protocol, try_ask};
+use tombolo_testkit::{Cluster, patience};
 
 use crate::outcome::Skip;
 
@@ -344,7 +344,7 @@ pub(crate) async fn wait(what: &str, mut condition: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    let waited = tokio::time::timeout(patience(Duration::from_secs(60)), waiting).await;
     assert!(waited.is_ok(), "waited in vain: {what}");
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 use tombolo_api::mcs::ServiceImport;
 use tombolo_apiserver::Options;
 use tombolo_dns::{Config, Dns, Network, Sockets};
-use tombolo_testkit::{Cluster, embedded_only};
+use tombolo_testkit::Cluster;
 
 use crate::script::Outcome;
 use crate::wire;
@@ -97,9 +97,8 @@ async fn with_a_namespace_all_its_names_go() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_never_been_listed_is_not_denied() {
-    embedded_only!("a real cluster that is lent has our definitions already");
     // No CRDs: imports cannot be listed.
-    let cluster = Cluster::new(Options::named("bare"));
+    let cluster = Cluster::pristine(Options::named("bare"));
     let dns = Dns::bind(config(), cluster.client()).unwrap();
     let address = dns.addresses()[0];
     let running = tokio::spawn(dns.run(std::future::pending()));

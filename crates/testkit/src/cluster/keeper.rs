@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -18,6 +19,10 @@ use super::wipe::Baseline;
 
 /// A hub and two members.
 const USUAL: usize = 3;
+/// With so many, one of them is probably given back before another has been started. Whoever has some and needs more must
+/// not wait for ever, though.
+const PLENTY: usize = 9;
+const A_WHILE: Duration = Duration::from_secs(5);
 const REMEDY: &str =
     "build them with `cargo xtask kube` and put the folder it prints on the PATH, or run `cargo xtask test`";
 
@@ -34,8 +39,19 @@ impl Drop for Lent {
     }
 }
 
+/// What a cluster has to be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Needs {
+    /// The networks of Services.
+    pub(super) networks: Vec<IpNet>,
+    /// Whether kube-controller-manager is at work.
+    pub(super) controllers: bool,
+    /// Whether our kinds are defined.
+    pub(super) definitions: bool,
+}
+
 enum Wish {
-    Lend(Vec<IpNet>, oneshot::Sender<Result<Lent, String>>),
+    Lend(Needs, oneshot::Sender<Result<Lent, String>>),
     GiveBack(usize),
 }
 
@@ -50,10 +66,10 @@ static KEEPER: LazyLock<mpsc::UnboundedSender<Wish>> = LazyLock::new(|| {
     sender
 });
 
-/// A cluster with these networks for Services, empty. Waits for it without giving way to other tasks.
-pub(super) fn lend(networks: &[IpNet]) -> Lent {
+/// A cluster like that, empty. Waits for it without giving way to other tasks.
+pub(super) fn lend(needs: Needs) -> Lent {
     let (reply, answer) = oneshot::channel();
-    let _ = KEEPER.send(Wish::Lend(networks.to_vec(), reply));
+    let _ = KEEPER.send(Wish::Lend(needs, reply));
     // The runtime of the test must not notice that its thread waits.
     let wait = || answer.blocking_recv().expect("an answer of the keeper");
     std::thread::scope(|scope| scope.spawn(wait).join())
@@ -68,12 +84,12 @@ struct Stock {
     broken: RefCell<Option<String>>,
     etcd: tokio::sync::OnceCell<(Etcd, Folder)>,
     changed: Notify,
-    /// The networks of those who wait.
-    waiting: RefCell<Vec<Vec<IpNet>>>,
+    /// What those who wait need.
+    waiting: RefCell<Vec<Needs>>,
 }
 
 struct Plane {
-    networks: Vec<IpNet>,
+    like: Needs,
     state: State,
 }
 
@@ -93,10 +109,10 @@ async fn keep(mut wishes: mpsc::UnboundedReceiver<Wish>) {
     let stock = Rc::new(Stock::default());
     while let Some(wish) = wishes.recv().await {
         match wish {
-            Wish::Lend(networks, reply) => {
+            Wish::Lend(needs, reply) => {
                 let stock = stock.clone();
                 tokio::task::spawn_local(async move {
-                    let _ = reply.send(stock.lend(networks).await);
+                    let _ = reply.send(stock.lend(needs).await);
                 });
             }
             Wish::GiveBack(number) => stock.take_back(number),
@@ -113,28 +129,33 @@ impl Stock {
         self.changed.notify_waiters();
     }
 
-    async fn lend(self: Rc<Self>, networks: Vec<IpNet>) -> Result<Lent, String> {
+    async fn lend(self: Rc<Self>, needs: Needs) -> Result<Lent, String> {
+        let begin = Instant::now();
         loop {
             if let Some(why) = self.broken.borrow().clone() {
                 return Err(why);
             }
-            if let Some((number, whole)) = self.pick(&networks) {
+            if let Some((number, whole)) = self.pick(&needs) {
                 whole.baseline.restore().await.map_err(|error| told(error.as_ref()))?;
                 return Ok(Lent { context: whole.plane.context.clone(), number });
             }
             let changed = self.changed.notified();
-            self.waiting.borrow_mut().push(networks.clone());
-            self.start_some(&networks);
+            if self.planes.borrow().len() >= PLENTY && begin.elapsed() < A_WHILE {
+                let _ = tokio::time::timeout(A_WHILE, changed).await;
+                continue;
+            }
+            self.waiting.borrow_mut().push(needs.clone());
+            self.start_some(&needs);
             changed.await;
             let mut waiting = self.waiting.borrow_mut();
-            waiting.iter().position(|other| *other == networks).map(|place| waiting.swap_remove(place));
+            waiting.iter().position(|other| *other == needs).map(|place| waiting.swap_remove(place));
         }
     }
 
     /// One that nobody has.
-    fn pick(&self, networks: &[IpNet]) -> Option<(usize, Rc<Whole>)> {
+    fn pick(&self, needs: &Needs) -> Option<(usize, Rc<Whole>)> {
         let mut planes = self.planes.borrow_mut();
-        let mut fitting = planes.iter_mut().enumerate().filter(|(_, plane)| plane.networks == networks);
+        let mut fitting = planes.iter_mut().enumerate().filter(|(_, plane)| plane.like == *needs);
         fitting.find_map(|(number, plane)| {
             let State::Idle(whole) = &plane.state else { return None };
             let whole = whole.clone();
@@ -144,42 +165,45 @@ impl Stock {
     }
 
     /// Starts one for everybody who waits; the first time, as many as most tests need.
-    fn start_some(self: &Rc<Self>, networks: &[IpNet]) {
-        let starting = |plane: &&Plane| plane.networks == networks && matches!(plane.state, State::Starting);
+    fn start_some(self: &Rc<Self>, needs: &Needs) {
+        let starting = |plane: &&Plane| plane.like == *needs && matches!(plane.state, State::Starting);
         let starting = self.planes.borrow().iter().filter(starting).count();
-        let waiting = self.waiting.borrow().iter().filter(|other| *other == networks).count();
+        let waiting = self.waiting.borrow().iter().filter(|other| *other == needs).count();
         let count = if self.planes.borrow().is_empty() { USUAL } else { waiting.saturating_sub(starting) };
         for _ in 0..count {
             let number = self.planes.borrow().len();
-            self.planes.borrow_mut().push(Plane { networks: networks.to_vec(), state: State::Starting });
-            tokio::task::spawn_local(self.clone().begin(number, networks.to_vec()));
+            self.planes.borrow_mut().push(Plane { like: needs.clone(), state: State::Starting });
+            tokio::task::spawn_local(self.clone().begin(number, needs.clone()));
         }
     }
 
-    async fn begin(self: Rc<Self>, number: usize, networks: Vec<IpNet>) {
-        match self.start(number, networks).await {
+    async fn begin(self: Rc<Self>, number: usize, needs: Needs) {
+        match self.start(number, needs).await {
             Ok(whole) => self.planes.borrow_mut()[number].state = State::Idle(Rc::new(whole)),
             Err(error) => *self.broken.borrow_mut() = Some(told(error.as_ref())),
         }
         self.changed.notify_waiters();
     }
 
-    async fn start(&self, number: usize, networks: Vec<IpNet>) -> Result<Whole, BoxError> {
-        let programs = Programs::find(None)?;
+    async fn start(&self, number: usize, needs: Needs) -> Result<Whole, BoxError> {
+        let mut programs = Programs::find(None)?;
         if programs.controller_manager.is_none() {
             return Err("there is no kube-controller-manager on the PATH".into());
         }
         let (etcd, _) = self.etcd.get_or_try_init(|| start_etcd(&programs)).await?;
+        if !needs.controllers {
+            programs.controller_manager = None;
+        }
         let prefix = format!("/cluster{number}");
         let settings = Settings {
             name: format!("cluster{number}"),
-            service_cidrs: networks,
+            service_cidrs: needs.networks.clone(),
             place: Place::Loopback,
             etcd: etcd.url(),
             prefix: prefix.clone(),
         };
         let plane = ControlPlane::start(&programs, settings, Folder::new("kube")?).await?;
-        let baseline = Baseline::take(&plane.context, &etcd.url(), &prefix).await?;
+        let baseline = Baseline::take(&plane, &needs, &etcd.url(), &prefix).await?;
         Ok(Whole { plane, baseline })
     }
 }

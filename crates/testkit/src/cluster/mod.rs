@@ -26,8 +26,8 @@ use tombolo_apiserver::{Clock, Context, Options, User, kubeconfig};
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
-use self::keeper::Lent;
-pub use self::server::{Server, left_out, linger, name_of};
+use self::keeper::{Lent, Needs};
+pub use self::server::{Server, left_out, linger, name_of, patience, timely};
 
 /// What a request to any cluster goes through.
 pub(crate) type Channel =
@@ -51,14 +51,30 @@ impl Cluster {
     /// A cluster with nothing but what every cluster has. What `options` say of clock, randomness and features is for the
     /// embedded server only, and a real one always enforces RBAC; administrators notice neither.
     ///
-    /// Panics when there is none to be had: a test that cannot run has failed.
+    /// Behind a real one kube-controller-manager is at work. Panics when there is none to be had: a test that cannot run
+    /// has failed.
     pub fn new(options: Options) -> Self {
+        Self::lend(options, true, true)
+    }
+
+    /// The same with nothing but its API, also if it is real: nobody writes but the test.
+    pub fn bare(options: Options) -> Self {
+        Self::lend(options, false, true)
+    }
+
+    /// The same without our definitions, which other real ones have from the beginning.
+    pub fn pristine(options: Options) -> Self {
+        Self::lend(options, true, false)
+    }
+
+    fn lend(options: Options, controllers: bool, definitions: bool) -> Self {
         let name = options.name.as_str().into();
         let kind = match Server::chosen() {
             Server::Embedded => Kind::Embedded(tombolo_apiserver::Cluster::new(options)),
             Server::Kube => {
                 server::let_time_pass();
-                Kind::Real(Arc::new(keeper::lend(&options.service_cidrs)))
+                let needs = Needs { networks: options.service_cidrs, controllers, definitions };
+                Kind::Real(Arc::new(keeper::lend(needs)))
             }
         };
         Self { name, kind }

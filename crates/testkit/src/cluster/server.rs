@@ -101,6 +101,17 @@ pub async fn linger(time: Duration) {
     tokio::time::sleep(time.min(limit)).await;
 }
 
+/// Whether what was waited is within the limit. Only where time is paused can that be told: a real server takes as long as
+/// its machine does.
+pub fn timely(waited: Duration, limit: Duration) -> bool {
+    !Server::chosen().is_embedded() || waited <= limit
+}
+
+/// How long to wait for what must happen, if `usual` is enough for an embedded server.
+pub fn patience(usual: Duration) -> Duration {
+    if Server::chosen().is_embedded() { usual } else { usual.max(Duration::from_secs(300)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

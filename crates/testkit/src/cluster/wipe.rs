@@ -9,12 +9,14 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Request;
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use kube::api::PostParams;
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
-use tombolo_apiserver::Context;
+use tombolo_upstream::ControlPlane;
 
 use super::BoxError;
+use super::keeper::Needs;
 
 /// Namespaces that every cluster has; the controllers give each an account and a certificate.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -33,29 +35,38 @@ const THEIRS: [&str; 8] = [
 
 /// What a cluster held before any test.
 pub(super) struct Baseline {
+    client: Client,
     etcd: Client,
     prefix: String,
+    /// Whether our kinds are among it.
+    definitions: bool,
     /// Keys and values.
     keys: BTreeMap<String, String>,
 }
 
 impl Baseline {
-    /// Defines our kinds, which take the servers a while, waits until the controllers have given every namespace what is
+    /// Defines our kinds if they are needed, which takes the servers a while, makes sure that every namespace has what is
     /// its own, and takes note of everything.
-    pub(super) async fn take(context: &Context, etcd: &str, prefix: &str) -> Result<Self, BoxError> {
-        let client = context.client()?;
-        super::define(&client, &tombolo_api::crd::crds(), true).await;
+    pub(super) async fn take(
+        plane: &ControlPlane,
+        needs: &Needs,
+        etcd: &str,
+        prefix: &str,
+    ) -> Result<Self, BoxError> {
+        let client = plane.context.client()?;
+        if needs.definitions {
+            super::define(&client, &tombolo_api::crd::crds(), true).await;
+        }
         for namespace in NAMESPACES {
-            let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-            let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-            while accounts.get_opt("default").await?.is_none()
-                || maps.get_opt("kube-root-ca.crt").await?.is_none()
-            {
-                tokio::time::sleep(Duration::from_millis(50)).await;
+            if needs.controllers {
+                await_belongings(&client, namespace).await?;
+            } else {
+                make_account(&client, namespace).await?;
             }
         }
         let etcd = Client::try_from(Config::new(etcd.parse()?))?;
-        let mut baseline = Self { etcd, prefix: prefix.to_owned(), keys: BTreeMap::new() };
+        let (prefix, keys) = (prefix.to_owned(), BTreeMap::new());
+        let mut baseline = Self { client, etcd, prefix, definitions: needs.definitions, keys };
         baseline.keys = baseline.read(false).await?;
         Ok(baseline)
     }
@@ -66,7 +77,17 @@ impl Baseline {
         while self.restore_once().await? {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+        while !self.definitions && self.serves_ours().await? {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         Ok(())
+    }
+
+    /// Whether the server still knows a kind of ours: it takes a moment to forget.
+    async fn serves_ours(&self) -> Result<bool, BoxError> {
+        let groups = self.client.list_api_groups().await?.groups;
+        let ours = tombolo_api::crd::crds();
+        Ok(groups.iter().any(|group| ours.iter().any(|definition| definition.spec.group == group.name)))
     }
 
     /// Returns whether anything had to be done.
@@ -110,4 +131,27 @@ impl Baseline {
         let text = self.etcd.request_text(request.body(question.to_string().into_bytes())?).await?;
         Ok(serde_json::from_str(&text)?)
     }
+}
+
+/// Waits until the controllers have given a namespace its account and its certificate.
+async fn await_belongings(client: &Client, namespace: &str) -> Result<(), BoxError> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    while accounts.get_opt("default").await?.is_none() || maps.get_opt("kube-root-ca.crt").await?.is_none() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// Without controllers somebody has to: no pod is accepted where there is no account.
+async fn make_account(client: &Client, namespace: &str) -> Result<(), BoxError> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    while namespaces.get_opt(namespace).await?.is_none() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut account = ServiceAccount::default();
+    account.metadata.name = Some("default".to_owned());
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    accounts.create(&PostParams::default(), &account).await?;
+    Ok(())
 }
