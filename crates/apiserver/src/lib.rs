@@ -15,6 +15,7 @@ mod core;
 mod entropy;
 mod event_view;
 mod http;
+mod identity;
 mod invalid;
 mod nodes;
 mod object;
@@ -40,4 +41,5 @@ pub use self::nodes::{Connection, ContainerPlace, ExecOptions, LogOptions, Nodes
 pub use self::rules::service::Features;
 pub use self::serve::{Authority, AuthorityError, Context, ContextError, Issued, Server, kubeconfig};
 pub use self::status::Status;
+pub use self::store::DataError;
 pub use tombolo_runtime::Clock;

@@ -27,7 +27,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
 use self::keeper::Lent;
-pub use self::server::{Server, left_out, linger, name_of};
+pub use self::server::{Server, left_out, linger, name_of, not_run};
 
 /// What a request to any cluster goes through.
 pub(crate) type Channel =
