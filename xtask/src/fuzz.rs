@@ -26,26 +26,67 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Mutated bodies and queries for the embedded API server: patches, protobuf, YAML, JSON, selectors
+    Apiserver {
+        /// For how long, each of the eight kinds of input
+        #[arg(long, default_value_t = 5)]
+        minutes: u64,
+        /// Where the sequence of chance begins
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Only this one: JsonPatch, MergePatch, StrategicPatch, Apply, Protobuf, Yaml, Json or Queries
+        #[arg(long, default_value = "")]
+        target: String,
+    },
+}
+
+/// A test that is run for long.
+struct Long {
+    package: &'static str,
+    program: &'static str,
+    test: &'static str,
+    settings: Vec<(&'static str, String)>,
+}
+
+impl Command {
+    fn test(&self) -> Long {
+        let dns = |test, amount, seed: &u64| Long {
+            package: "tombolo-dns",
+            program: "scenarios",
+            test,
+            settings: vec![amount, ("SEED", seed.to_string())],
+        };
+        match self {
+            Self::Dns { minutes, seed } => dns("fuzz::many", ("MINUTES", minutes.to_string()), seed),
+            Self::Messages { rounds, seed } => {
+                dns("fuzz::mutated_packets_are_answered_in_process", ("ROUNDS", rounds.to_string()), seed)
+            }
+            Self::Apiserver { minutes, seed, target } => Long {
+                package: "tombolo-apiserver",
+                program: "wire",
+                test: "fuzz::many",
+                settings: vec![
+                    ("MINUTES", minutes.to_string()),
+                    ("SEED", seed.to_string()),
+                    ("TARGET", target.clone()),
+                ],
+            },
+        }
+    }
 }
 
 pub(crate) fn run(command: &Command) -> Outcome {
-    let (test, variable, amount, seed) = match command {
-        Command::Dns { minutes, seed } => ("fuzz::many", "MINUTES", minutes, seed),
-        Command::Messages { rounds, seed } => {
-            ("fuzz::mutated_packets_are_answered_in_process", "ROUNDS", rounds, seed)
-        }
-    };
+    let Long { package, program, test, settings } = command.test();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Process::new(cargo)
-        .args(["test", "--locked", "--package", "tombolo-dns", "--test", "scenarios"])
+        .args(["test", "--locked", "--package", package, "--test", program])
         .args(["--", "--include-ignored", "--exact", "--nocapture", test])
-        .env(variable, amount.to_string())
-        .env("SEED", seed.to_string())
+        .envs(settings)
         .current_dir(root())
         .status()?;
     if status.success() {
         Ok(())
     } else {
-        Err("the server broke; the seed and the packet are printed above".into())
+        Err("the server broke; the seed and the input are printed above".into())
     }
 }

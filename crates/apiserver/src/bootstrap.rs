@@ -9,23 +9,19 @@ use crate::operation::{Call, create, get, update};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Fills an empty cluster: namespaces, the `kubernetes` Service, the roles everybody relies on.
+/// Fills an empty cluster: namespaces, the `kubernetes` Service, the roles everybody relies on. What a cluster that
+/// comes back has of them stays as it is.
 pub(crate) fn fill(core: &Core) {
     for name in NAMESPACES {
-        put(
-            core,
-            "",
-            "namespaces",
-            "",
-            json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}),
-        );
+        let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}});
+        put(core, "", "namespaces", "", namespace, Known::Stays);
     }
-    put(core, "", "services", "default", kubernetes_service(core));
+    put(core, "", "services", "default", kubernetes_service(core), Known::Stays);
     for role in roles() {
-        put(core, "rbac.authorization.k8s.io", "clusterroles", "", role);
+        put(core, "rbac.authorization.k8s.io", "clusterroles", "", role, Known::Stays);
     }
     for binding in bindings() {
-        put(core, "rbac.authorization.k8s.io", "clusterrolebindings", "", binding);
+        put(core, "rbac.authorization.k8s.io", "clusterrolebindings", "", binding, Known::Stays);
     }
 }
 
@@ -43,16 +39,24 @@ pub(crate) fn publish_address(core: &Core, address: IpAddr, port: u16) {
         "endpoints": [{"addresses": [address.to_string()], "conditions": {"ready": true}}],
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     });
-    put(core, "discovery.k8s.io", "endpointslices", "default", slice);
+    put(core, "discovery.k8s.io", "endpointslices", "default", slice, Known::Changes);
 }
 
-fn put(core: &Core, group: &str, plural: &str, namespace: &str, value: Value) {
+/// What becomes of an object that is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Stays,
+    Changes,
+}
+
+fn put(core: &Core, group: &str, plural: &str, namespace: &str, value: Value, known: Known) {
     let resource = core.builtin(group, plural);
     let mut call = Call::new(core, &resource, namespace);
     call.options.manager = "kube-apiserver".to_owned();
     // A server that comes back finds what it left.
-    let known = value["metadata"]["name"].as_str().filter(|name| get(&call, name).is_ok()).map(str::to_owned);
-    let written = match known {
+    let found = value["metadata"]["name"].as_str().filter(|name| get(&call, name).is_ok()).map(str::to_owned);
+    let written = match found {
+        Some(_) if known == Known::Stays => Ok(()),
         Some(name) => update(&call, &name, value).map(drop),
         None => create(&call, value).map(drop),
     };

@@ -1,6 +1,7 @@
 //! A whole cluster's API as one value.
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use http::{Request, Response};
@@ -11,12 +12,14 @@ use tower::service_fn;
 
 use crate::auth::{Auth, User};
 use crate::bootstrap;
-use crate::core::{Backup, Core};
+use crate::core::{Backup, Core, CoreSettings};
 use crate::entropy::Entropy;
 use crate::http as wire;
+use crate::identity;
 use crate::nodes::Nodes;
 use crate::rules::service::{Features, Network};
 use crate::serve::{Authority, Context, Server};
+use crate::store::{DataError, Folder};
 
 /// The ports that NodePort Services draw from.
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
@@ -46,6 +49,12 @@ impl Options {
             entropy: Entropy::fresh(),
         }
     }
+
+    fn with(self, auth: Auth) -> CoreSettings {
+        let Self { clock, entropy, features, service_cidrs, .. } = self;
+        let network = Network { service_cidrs, node_ports: NODE_PORTS };
+        CoreSettings { clock, entropy, features, network, auth }
+    }
 }
 
 /// An embedded cluster. Cheap to clone; the last clone to go takes everything with it.
@@ -59,11 +68,28 @@ pub struct Cluster {
 impl Cluster {
     /// A fresh cluster with the namespaces and roles every cluster has.
     pub fn new(options: Options) -> Self {
-        let network = Network { service_cidrs: options.service_cidrs, node_ports: NODE_PORTS };
+        let name = options.name.clone();
         let auth = Auth::new(options.rbac);
-        let core = Core::new(options.clock, options.entropy, options.features, network, auth);
+        Self::around(Core::new(options.with(auth)), name, OnceLock::new())
+    }
+
+    /// The cluster that is kept in `folder`, or a fresh one that will be: what it has answered is on disk by then, and
+    /// there again after its process ended, in whatever way.
+    pub fn open(options: Options, folder: &Path) -> Result<Self, DataError> {
+        let name = options.name.clone();
+        let folder = Folder::open(folder)?;
+        let (auth, authority) = identity::open(&folder, &name, options.rbac)?;
+        Ok(Self::around(Core::open(folder, options.with(auth))?, name, OnceLock::from(authority)))
+    }
+
+    fn around(core: Core, name: String, authority: OnceLock<Authority>) -> Self {
         bootstrap::fill(&core);
-        Self { core: Arc::new(core), name: options.name.into(), authority: Arc::default() }
+        Self { core: Arc::new(core), name: name.into(), authority: Arc::new(authority) }
+    }
+
+    /// Resolves when a cluster on disk can no longer be kept there, and says why; from then on it refuses everything.
+    pub async fn broken(&self) -> String {
+        self.core.store.broken().await
     }
 
     pub fn name(&self) -> &str {

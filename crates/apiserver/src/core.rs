@@ -11,10 +11,12 @@ use crate::entropy::Entropy;
 use crate::nodes::Nodes;
 use crate::registry::{Registry, Resource};
 use crate::rules::service::{Addresses, Features, Network};
-use crate::store::{Pages, Snapshot, Store, Writer};
+use crate::store::{DataError, Folder, Pages, Snapshot, Store, Writer};
 
 /// The collection of the definitions that make custom resources.
 pub(crate) const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+/// The collection of Services, whose addresses are drawn from pools.
+const SERVICES: &str = "/services";
 /// The collection of namespaces.
 pub(crate) const NAMESPACES: &str = "/namespaces";
 
@@ -35,12 +37,33 @@ pub(crate) struct Core {
     registry: RwLock<Arc<Registry>>,
 }
 
+/// What a cluster is given when it starts.
+pub(crate) struct CoreSettings {
+    pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+    pub(crate) features: Features,
+    pub(crate) network: Network,
+    pub(crate) auth: Auth,
+}
+
+/// Starting from the time of day, a cluster that restarts empty never hands out a revision twice: watchers of its
+/// former life get a clean 410.
+fn seed(clock: &Clock) -> u64 {
+    clock.now().as_millisecond().max(1) as u64
+}
+
 /// What only the current writer may touch.
 #[derive(Clone, Debug)]
 pub(crate) struct WriterState {
     pub(crate) addresses: Addresses,
     /// When old events are looked for next.
     pub(crate) next_sweep: Timestamp,
+}
+
+impl WriterState {
+    fn new(settings: &CoreSettings) -> Self {
+        Self { addresses: Addresses::new(settings.network.clone()), next_sweep: settings.clock.now() }
+    }
 }
 
 /// Everything a cluster held at one moment: cheap, because objects are shared.
@@ -55,19 +78,28 @@ pub struct Backup {
 pub(crate) type ClusterWriter<'a> = Writer<'a, WriterState>;
 
 impl Core {
-    pub(crate) fn new(
-        clock: Clock,
-        entropy: Entropy,
-        features: Features,
-        network: Network,
-        auth: Auth,
-    ) -> Self {
-        let state = WriterState { addresses: Addresses::new(network.clone()), next_sweep: clock.now() };
-        // Starting from the time of day, a cluster that restarts empty never hands out a revision twice: watchers of
-        // its former life get a clean 410.
-        let seed = clock.now().as_millisecond().max(1) as u64;
+    pub(crate) fn new(settings: CoreSettings) -> Self {
+        let store = Store::new(seed(&settings.clock), settings.clock.clone(), WriterState::new(&settings));
+        Self::around(store, settings)
+    }
+
+    /// What was left in `folder`, or an empty cluster that is kept there.
+    pub(crate) fn open(folder: Folder, settings: CoreSettings) -> Result<Self, DataError> {
+        let (clock, state) = (settings.clock.clone(), WriterState::new(&settings));
+        let core = Self::around(Store::open(folder, seed(&clock), clock, state)?, settings);
+        core.refresh_registry();
+        let mut writer = core.store.write();
+        for service in core.store.list(SERVICES, None).1 {
+            writer.extra.addresses.adopt(&service.value);
+        }
+        drop(writer);
+        Ok(core)
+    }
+
+    fn around(store: Store<WriterState>, settings: CoreSettings) -> Self {
+        let CoreSettings { clock, entropy, features, network, auth } = settings;
         Self {
-            store: Store::new(seed, clock.clone(), state),
+            store,
             pages: Pages::default(),
             clock,
             entropy,

@@ -15,6 +15,7 @@ mod core;
 mod entropy;
 mod event_view;
 mod http;
+mod identity;
 mod invalid;
 mod nodes;
 mod object;
@@ -42,4 +43,5 @@ pub use self::serve::{
     Authority, AuthorityError, Context, ContextError, Issued, NodeServer, Server, kubeconfig,
 };
 pub use self::status::Status;
+pub use self::store::DataError;
 pub use tombolo_runtime::Clock;

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tombolo_apiserver::controllers::{self, Settings};
-use tombolo_apiserver::{Cluster, Context, Options, Server, kubeconfig};
+use tombolo_apiserver::{Cluster, Context, DataError, Options, Server, kubeconfig};
 
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
@@ -24,6 +24,10 @@ pub(crate) struct Arguments {
     /// Where to write the kubeconfig.
     #[arg(long, default_value = ".tombolo")]
     dir: PathBuf,
+    /// Keep the clusters in this folder: they are there again when the command is, even after a crash. Without it
+    /// everything is in memory.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// The address to listen on. Anyone who can reach it and knows a token is administrator.
     #[arg(long, default_value = "127.0.0.1")]
     address: IpAddr,
@@ -75,7 +79,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let contexts: Vec<Context> = listening.iter().map(|one| one.context.clone()).collect();
     let path = write_kubeconfig(&arguments.dir, &kubeconfig(&contexts))?;
-    welcome(&path, &contexts);
+    welcome(&path, &contexts, arguments.data.as_deref());
     serve(listening).await
 }
 
@@ -87,10 +91,25 @@ async fn start(arguments: &Arguments, place: u16) -> Result<Listening, Failure> 
     let listener = TcpListener::bind(address).await.map_err(|cause| {
         cannot(&format!("cannot listen on {address}"), cause).hint("choose another --port or --address")
     })?;
-    let cluster = Cluster::new(options(arguments, &name));
+    let cluster = open(arguments, &name)?;
     let server = cluster.serve(listener).map_err(|cause| cannot("cannot serve HTTPS", cause))?;
     let context = cluster.context(&server).map_err(|cause| cannot("cannot make a kubeconfig", cause))?;
     Ok(Listening { cluster, server, context })
+}
+
+fn open(arguments: &Arguments, name: &str) -> Result<Cluster, Failure> {
+    let options = options(arguments, name);
+    let Some(data) = &arguments.data else { return Ok(Cluster::new(options)) };
+    Cluster::open(options, &data.join(name)).map_err(|cause| {
+        let hint = match &cause {
+            DataError::InUse { .. } => "end the other server or choose another --data",
+            DataError::Damaged { .. } | DataError::Identity { .. } => {
+                "put back a copy of the file, or start anew with another --data"
+            }
+            DataError::File { .. } => "make room or change permissions there, or choose another --data",
+        };
+        Failure::new(name).because(cause).hint(hint)
+    })
 }
 
 fn options(arguments: &Arguments, name: &str) -> Options {
@@ -130,7 +149,7 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the person who started it wants to read")]
-fn welcome(path: &Path, contexts: &[Context]) {
+fn welcome(path: &Path, contexts: &[Context], data: Option<&Path>) {
     println!("{} embedded Kubernetes API servers are ready:", contexts.len());
     for context in contexts {
         println!("  {:<10} {}", context.name, context.server);
@@ -139,13 +158,22 @@ fn welcome(path: &Path, contexts: &[Context]) {
     println!("  export KUBECONFIG={}", path.display());
     println!("  kubectl --context member1 create deployment web --image=example --replicas=2");
     println!("  kubectl --context member1 get deployments,pods");
-    println!("\nNothing runs in the pods, and everything is gone after Ctrl-C.");
+    match data {
+        Some(data) => {
+            println!(
+                "\nNothing runs in the pods. Everything else is kept in {} until you remove it.",
+                data.display()
+            );
+        }
+        None => println!("\nNothing runs in the pods, and everything is gone after Ctrl-C."),
+    }
 }
 
 async fn serve(listening: Vec<Listening>) -> Result<(), Failure> {
     let (stop, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    for Listening { cluster, server, .. } in listening {
+    let mut breaking = JoinSet::new();
+    for Listening { cluster, server, context } in listening {
         let stopped = |mut stopping: watch::Receiver<bool>| async move {
             let _ = stopping.wait_for(|stop| *stop).await;
         };
@@ -155,9 +183,14 @@ async fn serve(listening: Vec<Listening>) -> Result<(), Failure> {
             Settings { authority: Some(authority), phantom_nodes: PHANTOM_NODES, ..Settings::default() };
         tasks.spawn(controllers::run(cluster.client(), settings, stopped(stopping.clone())));
         tasks.spawn(server.run(stopped(stopping.clone())));
+        breaking.spawn(async move { format!("{}: {}", context.name, cluster.broken().await) });
     }
     tokio::select! {
         result = interrupted() => result?,
+        Some(broken) = breaking.join_next() => {
+            let why = broken.unwrap_or_else(|error| error.to_string());
+            return Err(Failure::new(why).hint("make room or change permissions at --data, then start it again"));
+        }
         Some(ended) = tasks.join_next() => {
             return Err(Failure::new("a server ended by itself").because(format!("{ended:?}")));
         }

@@ -223,9 +223,17 @@ fn help_names_every_flag() {
     let output = apiserver(&["--help"]);
     assert_eq!(output.status.code(), Some(0));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    for flag in
-        ["--clusters", "--dir", "--address", "--port", "--rbac", "--feature-gates", "--verbose", "--help"]
-    {
+    for flag in [
+        "--clusters",
+        "--dir",
+        "--data",
+        "--address",
+        "--port",
+        "--rbac",
+        "--feature-gates",
+        "--verbose",
+        "--help",
+    ] {
         assert!(said.contains(flag), "{flag} is not in\n{said}");
     }
     assert_eq!(tombolo(&["--help"]).status().expect("an end").code(), Some(0));

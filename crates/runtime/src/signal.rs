@@ -24,7 +24,14 @@ impl<T: Copy> Signal<T> {
     }
 
     pub fn set(&self, value: T) {
-        *self.lock() = value;
+        self.update(|_| value);
+    }
+
+    /// Makes a new value of the old one, with nobody else in between.
+    pub fn update(&self, change: impl FnOnce(T) -> T) {
+        let mut value = self.lock();
+        *value = change(*value);
+        drop(value);
         self.changed.notify_waiters();
     }
 

@@ -8,6 +8,6 @@ mod kubectl;
 pub mod lab;
 pub mod witness;
 
-pub use self::cluster::{Cluster, Server, left_out, linger, name_of, patience, serve_all, timely};
+pub use self::cluster::{Cluster, Server, left_out, linger, name_of, not_run, patience, serve_all, timely};
 pub use self::faults::{FaultPlan, Faults, Outage};
 pub use self::kubectl::{Kubectl, Outcome, Running};

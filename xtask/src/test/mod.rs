@@ -10,6 +10,7 @@ mod end_to_end;
 mod helm;
 mod kubectl;
 mod outcome;
+mod python;
 mod table;
 
 use std::ffi::OsString;
@@ -41,7 +42,8 @@ enum Server {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let tools: Vec<PathBuf> = [kubectl::provide()?, helm::provide()?].into_iter().flatten().collect();
+    let tools: Vec<PathBuf> =
+        [kubectl::provide()?, helm::provide()?, python::provide()?].into_iter().flatten().collect();
     dns::provide()?;
     debian::provide()?;
     let wanted = |server| args.on == server || args.on == Server::All;

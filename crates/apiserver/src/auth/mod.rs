@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 pub(crate) use self::rbac::rules_for;
 pub(crate) use self::token::Claims;
 use self::token::Signer;
+pub(crate) use self::token::fresh_key;
 pub use self::token::fresh_token;
 use crate::core::Core;
 use crate::object;
@@ -136,6 +137,11 @@ pub(crate) struct Auth {
 impl Auth {
     pub(crate) fn new(rbac: bool) -> Self {
         Self { admin_token: fresh_token(), rbac, signer: Signer::default() }
+    }
+
+    /// The same as before: who had a token can go on using it. Nothing when the key is none.
+    pub(crate) fn again(rbac: bool, admin_token: String, key: &[u8]) -> Option<Self> {
+        Some(Self { admin_token, rbac, signer: Signer::with(key)? })
     }
 
     /// The bearer token of the administrator.

@@ -1,4 +1,4 @@
-//! Service-account tokens: JSON web tokens signed with a key that lives and dies with the cluster.
+//! Service-account tokens: JSON web tokens signed with a key that lives as long as the cluster's data.
 
 use std::sync::OnceLock;
 
@@ -34,14 +34,24 @@ impl std::fmt::Debug for Signer {
     }
 }
 
+/// A key for signing tokens, PKCS #8.
+pub(crate) fn fresh_key() -> Option<Vec<u8>> {
+    let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+    made.ok().map(|document| document.as_ref().to_vec())
+}
+
+fn key_pair(document: &[u8]) -> Option<EcdsaKeyPair> {
+    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document, &SystemRandom::new()).ok()
+}
+
 impl Signer {
+    /// Signs with a key that was made before.
+    pub(super) fn with(document: &[u8]) -> Option<Self> {
+        Some(Self(OnceLock::from(Some(key_pair(document)?))))
+    }
+
     fn key(&self) -> Option<&EcdsaKeyPair> {
-        let make = || {
-            let random = SystemRandom::new();
-            let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).ok()?;
-            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random).ok()
-        };
-        self.0.get_or_init(make).as_ref()
+        self.0.get_or_init(|| key_pair(&fresh_key()?)).as_ref()
     }
 
     pub(super) fn sign(&self, claims: &Claims) -> Option<String> {

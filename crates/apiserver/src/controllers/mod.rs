@@ -8,6 +8,7 @@
 mod catalogue;
 mod deployment;
 mod endpoint_slice;
+mod fingerprint;
 mod garbage;
 mod moment;
 mod namespace;
@@ -17,11 +18,12 @@ mod pod_state;
 mod replica_set;
 mod scheduler;
 mod service_account;
+mod stateful_set;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{PatchParams, PostParams};
@@ -73,8 +75,10 @@ struct Shared {
     nodes: Arc<Cache<Node>>,
     pods: Arc<Cache<Pod>>,
     replica_sets: Arc<Cache<ReplicaSet>>,
+    revisions: Arc<Cache<ControllerRevision>>,
     services: Arc<Cache<Service>>,
     slices: Arc<Cache<EndpointSlice>>,
+    stateful_sets: Arc<Cache<StatefulSet>>,
 }
 
 impl Shared {
@@ -90,8 +94,10 @@ impl Shared {
             nodes: Cache::new(),
             pods: Cache::new(),
             replica_sets: Cache::new(),
+            revisions: Cache::new(),
             services: Cache::new(),
             slices: Cache::new(),
+            stateful_sets: Cache::new(),
         }
     }
 
@@ -103,8 +109,10 @@ impl Shared {
         self.nodes.synced().await;
         self.pods.synced().await;
         self.replica_sets.synced().await;
+        self.revisions.synced().await;
         self.services.synced().await;
         self.slices.synced().await;
+        self.stateful_sets.synced().await;
     }
 }
 
@@ -137,6 +145,7 @@ fn manage(shared: &Arc<Shared>, settings: &Settings, tasks: &mut JoinSet<()>) {
     begin(shared, tasks, endpoint_slice::EndpointSlices::new(shared));
     begin(shared, tasks, namespace::Namespaces::new(shared));
     begin(shared, tasks, replica_set::ReplicaSets::new(shared));
+    begin(shared, tasks, stateful_set::StatefulSets::new(shared));
     begin(shared, tasks, service_account::ServiceAccounts::new(shared, settings.authority.clone()));
     collect_garbage(shared, tasks);
 }
@@ -151,8 +160,10 @@ fn watch_all(shared: &Arc<Shared>, tasks: &mut JoinSet<()>) {
     watch(shared, tasks, &shared.nodes, watcher::Config::default());
     watch(shared, tasks, &shared.pods, watcher::Config::default());
     watch(shared, tasks, &shared.replica_sets, watcher::Config::default());
+    watch(shared, tasks, &shared.revisions, watcher::Config::default());
     watch(shared, tasks, &shared.services, watcher::Config::default());
     watch(shared, tasks, &shared.slices, watcher::Config::default());
+    watch(shared, tasks, &shared.stateful_sets, watcher::Config::default());
 }
 
 /// Lets a controller work as soon as all caches know what there is.

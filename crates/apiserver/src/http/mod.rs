@@ -85,7 +85,12 @@ where
     B: http_body::Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    answer(core, request).await.unwrap_or_else(|status| refuse(&status))
+    let answered = answer(core, request).await.unwrap_or_else(|status| refuse(&status));
+    // Whatever the answer shows, a refusal as well, must not be taken back by a crash.
+    match core.store.settled().await {
+        Ok(()) => answered,
+        Err(why) => refuse(&Status::internal(why)),
+    }
 }
 
 async fn answer<B>(core: &Arc<Core>, request: Request<B>) -> Answer

@@ -1,9 +1,13 @@
-//! OpenAPI v3, as much of it as `kubectl apply`, `edit` and `create` look at.
+//! OpenAPI v3, as much of it as `kubectl apply`, `edit`, `create` and `explain` look at.
 //!
-//! They ask one question: does PATCH of this kind take `fieldValidation`? If so, the server validates and the client
-//! need not. No strategic merge patch is announced, because that would oblige us to publish every schema with its merge
+//! The first three ask one question: does PATCH of this kind take `fieldValidation`? If so, the server validates and the
+//! client need not. `explain` wants to know the fields of a kind and their types. No strategic merge patch is announced, because that would oblige us to publish every schema with its merge
 //! keys; clients then use their built-in tables.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue};
 use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
@@ -11,7 +15,9 @@ use serde_json::{Map, Value, json};
 
 use super::discovery::fingerprint;
 use super::{Body, json_bytes};
-use crate::registry::{GroupVersion, Registry, Resource};
+use crate::object;
+use crate::registry::{GroupVersion, Registry, Resource, Source};
+use crate::types;
 
 /// `GET /openapi/v2`: a document without schemas. Clients of before 1.27 insist on getting one and validate nothing then;
 /// later ones ask for it now and then and are content.
@@ -29,7 +35,7 @@ pub(super) fn index(registry: &Registry) -> Value {
     let mut paths = Map::new();
     for (group, version) in group_versions(registry) {
         let path = document_path(group, &version.version);
-        let hash = fingerprint(&encode(&describe(group, version)));
+        let hash = Document::of(group, version).hash;
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     }
@@ -45,9 +51,8 @@ pub(super) fn document(
 ) -> Option<Response<Body>> {
     let (group, version) =
         group_versions(registry).find(|(group, version)| document_path(group, &version.version) == path)?;
-    let bytes = encode(&describe(group, version));
-    let current = fingerprint(&bytes);
-    let mut response = json_bytes(StatusCode::OK, bytes.into());
+    let Document { bytes, hash: current } = Document::of(group, version);
+    let mut response = json_bytes(StatusCode::OK, bytes);
     let headers = response.headers_mut();
     if hash == current {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
@@ -57,6 +62,34 @@ pub(super) fn document(
     }
     headers.insert(ETAG, HeaderValue::from_str(&format!("\"{current}\"")).expect("hexadecimal digits"));
     Some(response)
+}
+
+/// What is said about one group version.
+#[derive(Clone)]
+struct Document {
+    bytes: Bytes,
+    hash: String,
+}
+
+impl Document {
+    /// Built-in kinds never change and are many, so what is said about them is made once.
+    fn of(group: &str, version: &GroupVersion) -> Self {
+        static BUILT_IN: LazyLock<BTreeMap<String, Document>> = LazyLock::new(|| {
+            let registry = Registry::new([]);
+            let made = |(group, version): (&str, &GroupVersion)| {
+                (document_path(group, &version.version), Document::make(group, version))
+            };
+            group_versions(&registry).map(made).collect()
+        });
+        let known = BUILT_IN.get(&document_path(group, &version.version));
+        let unmixed = version.resources.values().all(|resource| !resource.is_custom());
+        known.filter(|_| unmixed).cloned().unwrap_or_else(|| Self::make(group, version))
+    }
+
+    fn make(group: &str, version: &GroupVersion) -> Self {
+        let bytes = encode(&describe(group, version));
+        Self { hash: fingerprint(&bytes), bytes: bytes.into() }
+    }
 }
 
 fn next_year(now: Timestamp) -> Option<HeaderValue> {
@@ -74,14 +107,48 @@ fn document_path(group: &str, version: &str) -> String {
 
 fn describe(group: &str, version: &GroupVersion) -> Value {
     let prefix = document_path(group, &version.version);
-    let stored = version.resources.values().filter(|resource| !resource.traits.review);
-    let paths: Map<String, Value> = stored.map(|resource| path_item(&prefix, resource)).collect();
+    let stored: Vec<&Arc<Resource>> =
+        version.resources.values().filter(|resource| !resource.traits.review).collect();
+    let paths: Map<String, Value> = stored.iter().map(|resource| path_item(&prefix, resource)).collect();
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Tombolo embedded API server", "version": "v1"},
         "paths": paths,
-        "components": {"schemas": {}},
+        "components": {"schemas": schemas(&stored)},
     })
+}
+
+/// What kinds are made of.
+fn schemas(resources: &[&Arc<Resource>]) -> Map<String, Value> {
+    let built_in = resources.iter().filter_map(|resource| match resource.source {
+        Source::Builtin(Some(ty)) => Some((ty, kind(resource))),
+        _ => None,
+    });
+    let mut out = types::components(built_in);
+    for resource in resources {
+        if let Some(version) = resource.custom_version() {
+            let schema = custom(resource, &version.raw_schema, &mut out);
+            let group: Vec<&str> = resource.group.rsplit('.').collect();
+            out.insert(format!("{}.{}.{}", group.join("."), resource.version, resource.kind), schema);
+        }
+    }
+    out
+}
+
+/// The schema of a definition, with the fields that every object has.
+fn custom(resource: &Resource, written: &Value, out: &mut Map<String, Value>) -> Value {
+    let mut schema = if written.is_object() { written.clone() } else { json!({"type": "object"}) };
+    let properties = object::section(&mut schema, "properties");
+    for field in ["apiVersion", "kind"] {
+        properties.insert(field.to_owned(), json!({"type": "string"}));
+    }
+    properties.extend(types::object_meta(out).map(|metadata| ("metadata".to_owned(), metadata)));
+    schema["x-kubernetes-group-version-kind"] = json!([kind(resource)]);
+    schema
+}
+
+fn kind(resource: &Resource) -> Value {
+    json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
 }
 
 fn path_item(prefix: &str, resource: &Resource) -> (String, Value) {
@@ -97,8 +164,7 @@ fn path_item(prefix: &str, resource: &Resource) -> (String, Value) {
     let item = json!({
         "patch": {
             "x-kubernetes-action": "patch",
-            "x-kubernetes-group-version-kind":
-                {"group": resource.group, "version": resource.version, "kind": resource.kind},
+            "x-kubernetes-group-version-kind": kind(resource),
             "parameters": parameters,
             "requestBody": {"content": content},
             "responses": {"200": {"description": "OK"}},

@@ -147,7 +147,7 @@ impl Watch {
             return Bytes::new();
         }
         // Nothing up to here is missing once the changes below are out, also when only other resources changed.
-        let revision = self.core.store.revision();
+        let revision = self.core.store.visible();
         let mut out = BytesMut::from(self.take_changes());
         if !self.over {
             self.cursor.seen = self.cursor.seen.max(revision);

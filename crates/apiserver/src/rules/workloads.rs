@@ -10,6 +10,8 @@ use crate::invalid::{FieldError, Problem};
 
 const SELECTOR: &str = "spec.selector";
 const TEMPLATE: &str = "spec.template";
+/// A template of the past: it is among the workloads, but makes no pods.
+const REVISION: &str = "ControllerRevision";
 
 /// Fills what may be left out of a Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob.
 pub(crate) fn default(kind: &str, object: &mut Value) {
@@ -31,6 +33,9 @@ pub(crate) fn default(kind: &str, object: &mut Value) {
 
 /// Settles a new workload: no status yet, and for a Job the labels that tell its pods from those of all others.
 pub(crate) fn prepare_create(kind: &str, object: &mut Value) {
+    if kind == REVISION {
+        return;
+    }
     field::set(object, "status", first_status(kind));
     if kind == "Job" && !field::flag(object, "spec.manualSelector") {
         identify_job(object);
@@ -56,6 +61,9 @@ pub(crate) fn prepare_update(old: &Value, new: &mut Value) {
 
 /// Everything that is wrong with a workload. Metadata is judged elsewhere.
 pub(crate) fn validate(kind: &str, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    if kind == REVISION {
+        return revision_rules(new, old);
+    }
     let mut wrong = Vec::new();
     for path in ["spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit", "spec.parallelism"] {
         wrong.extend(not_negative(new, path));
@@ -236,6 +244,14 @@ fn standstill(object: &Value) -> Option<FieldError> {
     stands.then(|| FieldError::invalid(path, shown, "may not be 0 when `maxSurge` is 0"))
 }
 
+/// What was written down stays as it is; only its number may change.
+fn revision_rules(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let missing = field::at(new, "data").is_none();
+    let missing = missing.then(|| FieldError::required("data", "data is mandatory"));
+    let changed = old.and_then(|old| unchanged(new, old, "data"));
+    missing.into_iter().chain(not_negative(new, "revision")).chain(changed).collect()
+}
+
 fn cron_job_rules(object: &Value) -> Vec<FieldError> {
     let nothing = Value::Null;
     let mut wrong = Vec::new();
@@ -276,6 +292,26 @@ mod tests {
 
     fn check(kind: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
         validate(kind, new, old).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_revision_is_no_workload_and_what_it_holds_stays() {
+        let old = json!({"metadata": {"name": "db-1"}, "data": {"spec": {}, "x": 1}, "revision": 1});
+        let mut made = old.clone();
+        prepare_create("ControllerRevision", &mut made);
+        assert_eq!(made, old);
+        let with = |data: Value, revision: i64| json!({"metadata": {"name": "db-1"}, "data": data, "revision": revision});
+        assert_eq!(
+            check("ControllerRevision", &with(old["data"].clone(), 2), Some(&old)),
+            Vec::<String>::new()
+        );
+        let wrong = check("ControllerRevision", &with(json!({"x": 2}), -1), Some(&old));
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[0].starts_with("revision: ") && wrong[1].ends_with("field is immutable"), "{wrong:?}");
+        assert_eq!(
+            check("ControllerRevision", &json!({}), None),
+            ["data: Required value: data is mandatory"]
+        );
     }
 
     #[test]

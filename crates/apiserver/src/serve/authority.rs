@@ -1,4 +1,4 @@
-//! A certificate authority of the cluster's own, made in about a millisecond and never written to disk.
+//! A certificate authority of the cluster's own, made in about a millisecond.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -52,13 +52,20 @@ pub struct Issued {
 impl Authority {
     /// A fresh one for a cluster of this name.
     pub fn new(cluster: &str) -> Result<Self, AuthorityError> {
-        let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name.push(DnType::CommonName, format!("tombolo {cluster}"));
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let key = KeyPair::generate()?;
+        let (params, key) = (parameters(cluster)?, KeyPair::generate()?);
         let certificate = params.self_signed(&key)?;
         Ok(Self { pem: certificate.pem(), issuer: Issuer::new(params, key) })
+    }
+
+    /// The one that was made for this cluster before.
+    pub(crate) fn again(cluster: &str, issued: Issued) -> Result<Self, AuthorityError> {
+        let key = KeyPair::from_pem(&issued.key)?;
+        Ok(Self { pem: issued.certificate, issuer: Issuer::new(parameters(cluster)?, key) })
+    }
+
+    /// What it takes to be the same authority again.
+    pub(crate) fn keep(&self) -> Issued {
+        Issued { certificate: self.pem.clone(), key: self.issuer.key().serialize_pem() }
     }
 
     /// The authority's certificate.
@@ -114,4 +121,13 @@ impl Authority {
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// What every authority of a cluster of this name says about itself.
+fn parameters(cluster: &str) -> Result<CertificateParams, AuthorityError> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name.push(DnType::CommonName, format!("tombolo {cluster}"));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    Ok(params)
 }

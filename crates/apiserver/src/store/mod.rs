@@ -4,6 +4,7 @@
 //! cross-object invariants (names, addresses, ports) need no repair. Readers never wait for a decision, only for the
 //! instant in which a finished change is put into the maps. Objects are immutable and encoded once, when written.
 
+mod journal;
 mod log;
 mod page;
 
@@ -12,10 +13,14 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde_json::Value;
 use tombolo_runtime::Clock;
 
-use self::log::Log;
+pub use self::journal::DataError;
+pub(crate) use self::journal::Folder;
+use self::journal::{Entry, Journal};
+use self::log::{Bell, Log};
 pub(crate) use self::log::{Change, ChangeKind, Cursor};
 pub(crate) use self::page::{Page, Pages, Token};
 use crate::object;
@@ -76,14 +81,54 @@ pub(crate) struct Store<A> {
     state: RwLock<State>,
     /// What only a writer may touch; holding it makes one the writer.
     writer: Mutex<A>,
+    /// The store on disk; without one, all is gone with the process.
+    journal: Option<Journal>,
     clock: Clock,
 }
 
 impl<A> Store<A> {
     /// An empty store whose revisions start at `revision`.
     pub(crate) fn new(revision: u64, clock: Clock, writers_only: A) -> Self {
-        let state = State { revision, origin: revision, collections: BTreeMap::new() };
-        Self { state: RwLock::new(state), writer: Mutex::new(writers_only), clock }
+        Self {
+            state: RwLock::new(State::starting(revision)),
+            writer: Mutex::new(writers_only),
+            journal: None,
+            clock,
+        }
+    }
+
+    /// The store that was left in `folder`, or an empty one whose revisions start at `revision`.
+    pub(crate) fn open(
+        folder: Folder,
+        revision: u64,
+        clock: Clock,
+        writers_only: A,
+    ) -> Result<Self, DataError> {
+        let fresh = Snapshot { revision, collections: BTreeMap::new() };
+        let (journal, state) = Journal::open(folder, fresh, clock.now())?;
+        let (state, writer) = (RwLock::new(state), Mutex::new(writers_only));
+        Ok(Self { state, writer, journal: Some(journal), clock })
+    }
+
+    /// Waits until what has happened so far is as safe as it gets. Whoever tells anybody anything waits for this first.
+    pub(crate) async fn settled(&self) -> Result<(), String> {
+        match &self.journal {
+            Some(journal) => journal.settled().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Resolves when nothing can be kept any more, and says why.
+    pub(crate) async fn broken(&self) -> String {
+        match &self.journal {
+            Some(journal) => journal.broken().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The revision up to which watchers may be told what happened.
+    pub(crate) fn visible(&self) -> u64 {
+        self.journal.as_ref().map_or_else(|| self.revision(), Journal::visible)
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -95,7 +140,7 @@ impl<A> Store<A> {
     }
 
     pub(crate) fn get(&self, collection: &str, key: &Key) -> Option<Arc<Stored>> {
-        self.state().collections.get(collection)?.objects.get(key).cloned()
+        self.state().get(collection, key)
     }
 
     /// All objects of a collection in the order of their keys, in one namespace or in all, with the revision they show.
@@ -121,7 +166,10 @@ impl<A> Store<A> {
 
     /// The changes of a collection after the cursor, oldest first; `None` when some are no longer known.
     pub(crate) fn changes(&self, collection: &str, after: u64) -> Option<Vec<Arc<Change>>> {
-        self.state().collections.get(collection)?.log.after(after)
+        let visible = self.journal.as_ref().map_or(u64::MAX, Journal::visible);
+        let mut changes = self.state().collections.get(collection)?.log.after(after)?;
+        changes.truncate(changes.partition_point(|change| change.revision <= visible));
+        Some(changes)
     }
 
     /// The revision after which every change of a collection is still known.
@@ -131,10 +179,7 @@ impl<A> Store<A> {
 
     /// Everything as it is now; the objects are shared, not copied.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let state = self.state();
-        let objects =
-            state.collections.iter().map(|(name, found)| (name.clone(), found.objects.clone())).collect();
-        Snapshot { revision: state.revision, collections: objects }
+        self.state().snapshot()
     }
 
     /// Waits until nobody else writes.
@@ -161,6 +206,57 @@ impl Snapshot {
 }
 
 impl State {
+    fn starting(revision: u64) -> Self {
+        Self { revision, origin: revision, collections: BTreeMap::new() }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let objects = self.collections.iter().map(|(name, found)| (name.clone(), found.objects.clone()));
+        Snapshot { revision: self.revision, collections: objects.collect() }
+    }
+
+    fn get(&self, collection: &str, key: &Key) -> Option<Arc<Stored>> {
+        self.collections.get(collection)?.objects.get(key).cloned()
+    }
+
+    /// Holds an object that was there before the first change.
+    fn load(&mut self, collection: &Arc<str>, key: Key, stored: Arc<Stored>) {
+        self.collection(collection).objects.insert(key, stored);
+    }
+
+    fn put(
+        &mut self,
+        collection: &Arc<str>,
+        key: Key,
+        stored: &Arc<Stored>,
+        revision: u64,
+        now: Timestamp,
+    ) -> Arc<Bell> {
+        let found = self.collection(collection);
+        let previous = found.objects.insert(key, stored.clone());
+        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        found.log.push(Change::new(revision, kind, stored.clone(), previous), now);
+        let bell = found.log.bell();
+        self.revision = revision;
+        bell
+    }
+
+    fn remove(
+        &mut self,
+        collection: &Arc<str>,
+        key: &Key,
+        last: &Arc<Stored>,
+        revision: u64,
+        now: Timestamp,
+    ) -> Arc<Bell> {
+        let found = self.collection(collection);
+        let previous = found.objects.remove(key);
+        found.log.push(Change::new(revision, ChangeKind::Deleted, last.clone(), previous), now);
+        let bell = found.log.bell();
+        self.revision = revision;
+        bell
+    }
+
     fn collection(&mut self, name: &Arc<str>) -> &mut Collection {
         let origin = self.origin;
         self.collections.entry(name.clone()).or_insert_with(|| Collection::starting(origin))
@@ -197,17 +293,17 @@ impl<A> Writer<'_, A> {
     /// Holds what `snapshot` holds and nothing else. What happened before it is forgotten, so every watch ends.
     pub(crate) fn restore(&mut self, snapshot: &Snapshot) {
         *self.store.state.write().unwrap_or_else(PoisonError::into_inner) = snapshot.state();
+        if let Some(journal) = &self.store.journal {
+            journal.begin_anew(snapshot.clone());
+        }
     }
 
     /// Stores a new or changed object under the next revision.
     pub(crate) fn put(&mut self, collection: &Arc<str>, key: Key, value: Value) -> Arc<Stored> {
         let revision = self.store.revision() + 1;
         let stored = Stored::new(value, revision);
-        self.commit(collection, |found| {
-            let previous = found.objects.insert(key, stored.clone());
-            let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-            Change::new(revision, kind, stored.clone(), previous)
-        });
+        let entry = Entry::Put { collection: collection.clone(), object: stored.clone() };
+        self.commit(entry, revision, |state, now| state.put(collection, key, &stored, revision, now));
         stored
     }
 
@@ -215,25 +311,27 @@ impl<A> Writer<'_, A> {
     pub(crate) fn remove(&mut self, collection: &Arc<str>, key: &Key, last: Value) -> Arc<Stored> {
         let revision = self.store.revision() + 1;
         let stored = Stored::new(last, revision);
-        self.commit(collection, |found| {
-            let previous = found.objects.remove(key);
-            Change::new(revision, ChangeKind::Deleted, stored.clone(), previous)
-        });
+        let entry = Entry::Remove { collection: collection.clone(), key: key.clone(), revision };
+        self.commit(entry, revision, |state, now| state.remove(collection, key, &stored, revision, now));
         stored
     }
 
-    fn commit(&mut self, collection: &Arc<str>, change: impl FnOnce(&mut Collection) -> Change) {
+    fn commit(
+        &mut self,
+        entry: Entry,
+        revision: u64,
+        change: impl FnOnce(&mut State, Timestamp) -> Arc<Bell>,
+    ) {
         let now = self.store.clock.now();
         let mut state = self.store.state.write().unwrap_or_else(PoisonError::into_inner);
-        let found = state.collection(collection);
-        let change = change(found);
-        let revision = change.revision;
-        found.log.push(change, now);
-        let bell = found.log.bell();
-        state.revision = revision;
+        let bell = change(&mut state, now);
         // Wake watchers only after the lock is gone, so that none of them finds it taken.
         drop(state);
-        bell.set(Some(revision));
+        let Some(journal) = &self.store.journal else { return bell.set(Some(revision)) };
+        journal.change(entry, revision, bell);
+        if journal.wants_snapshot() {
+            journal.snapshot(self.store.snapshot());
+        }
     }
 }
 

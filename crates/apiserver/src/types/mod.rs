@@ -11,6 +11,7 @@ mod check;
 mod instant;
 mod normalize;
 mod octets;
+mod openapi;
 mod protobuf;
 mod quantity;
 mod shapes;
@@ -20,6 +21,7 @@ mod tests;
 
 pub(crate) use check::{Decoded, cannot_be_handled, check};
 pub(crate) use normalize::normalize;
+pub(crate) use openapi::{components, object_meta};
 pub(crate) use protobuf::{ProtobufError, decode_protobuf};
 pub(crate) use shapes::shape;
 pub(crate) use table::{TypeRef, find};

@@ -33,7 +33,7 @@ pub(super) fn structure(id: StructId) -> &'static Struct {
     &TABLE.structs[usize::from(id.0)]
 }
 
-/// Every kind of the table, for tests and for OpenAPI.
+/// Every kind of the table, for tests.
 #[cfg(test)]
 pub(super) fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
     TABLE.kinds.keys().copied()

@@ -48,9 +48,70 @@ fn api_versions_and_the_server_s_version_are_told() {
 }
 
 #[test]
-fn explain_says_that_there_are_no_schemas_yet() {
-    embedded_only!("a real server has schemas of everything");
-    Playground::bare().run("explain services.spec").fails(1, &["not found in OpenAPI schema"]);
+fn explain_names_the_fields_of_built_in_kinds() {
+    let playground = Playground::bare();
+    playground.run("explain svc").mentions(&[
+        "KIND: Service",
+        "VERSION: v1",
+        "spec <ServiceSpec>",
+        "metadata <ObjectMeta>",
+    ]);
+    playground.run("explain services.spec").mentions(&[
+        "FIELD: spec <ServiceSpec>",
+        "clusterIPs <[]string>",
+        "selector <map[string]string>",
+        "ports <[]ServicePort>",
+    ]);
+    playground.run("explain pod.spec.containers.ports.hostPort").mentions(&["FIELD: hostPort <integer>"]);
+    playground.run("explain sts.spec.template.spec.containers").mentions(&["GROUP: apps", "image <string>"]);
+    playground.run("explain deploy --recursive").mentions(&["matchExpressions <[]LabelSelectorRequirement>"]);
+    playground.run("explain svc.spec.nonsense").fails(1, &["field \"nonsense\" does not exist"]);
+    playground.run("explain unicorns").fails(1, &["the server doesn't have a resource type \"unicorns\""]);
+}
+
+#[test]
+fn explain_shows_what_a_definition_says() {
+    const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: lamps.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: lamps, kind: Lamp}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: Something that gives light.
+        properties:
+          spec:
+            type: object
+            properties: {color: {type: string, description: How it looks., enum: [red, blue]}}
+";
+    let playground = Playground::bare();
+    playground.kubectl.feed("create -f -", DEFINITION).succeeds();
+    playground.run("explain lamps").mentions(&[
+        "GROUP: example.com",
+        "Something that gives light.",
+        "metadata <ObjectMeta>",
+        "spec <Object>",
+    ]);
+    playground.run("explain lamps.spec.color").mentions(&["FIELD: color <string>", "How it looks."]);
+    playground
+        .run("explain lamps.metadata.ownerReferences")
+        .mentions(&["<[]OwnerReference>", "uid <string>"]);
+}
+
+#[test]
+fn cluster_info_names_the_services_of_the_cluster() {
+    let playground = Playground::bare();
+    playground.run("create service clusterip kube-dns --tcp=53 -n kube-system").succeeds();
+    playground.run("label svc kube-dns -n kube-system kubernetes.io/cluster-service=true").succeeds();
+    playground.run("cluster-info").shows(&["kube-dns", "/api/v1/namespaces/kube-system/services/kube-dns"]);
 }
 
 #[test]

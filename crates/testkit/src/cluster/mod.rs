@@ -27,7 +27,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
 use self::keeper::{Lent, Needs};
-pub use self::server::{Server, left_out, linger, name_of, patience, timely};
+pub use self::server::{Server, left_out, linger, name_of, not_run, patience, timely};
 
 /// What a request to any cluster goes through.
 pub(crate) type Channel =

@@ -38,15 +38,20 @@ pub fn left_out(test: &str, only: Server, why: &str) -> bool {
     if Server::chosen() == only {
         return false;
     }
+    not_run(test, why);
+    true
+}
+
+/// Takes note of a test that cannot run here, for the end of the run.
+pub fn not_run(test: &str, why: &str) {
     let line = format!("{test}\t{why}\n");
     let file = std::env::var_os(LEFT_OUT).map(|path| {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
         file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the list of what is left out");
     });
     if file.is_none() {
-        let _ = write!(std::io::stderr(), "left out on this run's servers: {line}");
+        let _ = write!(std::io::stderr(), "left out: {line}");
     }
-    true
 }
 
 /// The test that a function is in, as `program::module::test`, by the path that the compiler gives the function.

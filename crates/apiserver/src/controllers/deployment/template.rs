@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::ResourceExt;
 
-use super::super::ownership;
+use super::super::{fingerprint, ownership};
 
 /// Tells the pods of one template from those of another.
 pub(super) const HASH: &str = "pod-template-hash";
@@ -31,7 +30,7 @@ pub(super) fn set(
 ) -> Option<ReplicaSet> {
     let spec = &deployment.spec;
     let salt = deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
-    let hash = hash(&spec.template, salt);
+    let hash = fingerprint::of(&spec.template, salt);
     let mut template = spec.template.clone();
     let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
     labels.insert(HASH.to_owned(), hash.clone());
@@ -54,21 +53,6 @@ pub(super) fn set(
         template: Some(template),
     };
     Some(ReplicaSet { metadata, spec, status: None })
-}
-
-/// FNV-1a over the template's JSON, whose fields are in a fixed order, in letters that make no words.
-fn hash(template: &PodTemplateSpec, salt: i32) -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let json = serde_json::to_value(template).unwrap_or_default().to_string();
-    let salted = json.into_bytes().into_iter().chain(salt.to_le_bytes());
-    let mut hash =
-        salted.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    let mut text = String::new();
-    for _ in 0..8 {
-        text.push(char::from(ALPHABET[hash as usize % ALPHABET.len()]));
-        hash /= ALPHABET.len() as u32;
-    }
-    text
 }
 
 #[cfg(test)]

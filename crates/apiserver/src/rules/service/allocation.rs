@@ -39,8 +39,7 @@ impl Addresses {
         &self.network
     }
 
-    /// Takes what a stored Service holds, without asking: a pool made from stored Services must equal the live one.
-    #[cfg(test)]
+    /// Takes what a stored Service holds, without asking: a pool made from stored Services equals the live one.
     pub(crate) fn adopt(&mut self, service: &Value) {
         self.ips.extend(held_ips(service));
         self.ports.extend(held_ports(service));
