@@ -58,3 +58,79 @@ fn refuse(status: &Status) -> Response<Body> {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::future::BoxFuture;
+    use futures_util::stream::{self, BoxStream, StreamExt as _};
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::nodes::{Connection, ExecOptions, LogOptions, Session};
+
+    /// A node with one pod, `demo/web` with containers `main` and `side`, of which only `main` says something.
+    #[derive(Debug)]
+    struct OnePod;
+
+    impl Nodes for OnePod {
+        fn find(&self, node: &str, namespace: &str, pod: &str) -> Option<ContainerPlace> {
+            let place = ContainerPlace { node: node.into(), pod: "uid".into(), container: "main".into() };
+            (namespace == "demo" && pod == "web").then_some(place)
+        }
+
+        fn logs(
+            &self,
+            place: ContainerPlace,
+            options: LogOptions,
+        ) -> BoxFuture<'_, Result<BoxStream<'static, Bytes>, String>> {
+            let said = format!("{place:?} {:?}", options.tail);
+            let found = (place.container == "main").then(|| stream::iter([Bytes::from(said)]).boxed());
+            Box::pin(async move { found.ok_or_else(|| "it is waiting to start".to_owned()) })
+        }
+
+        fn exec(&self, _: ContainerPlace, _: ExecOptions) -> BoxFuture<'_, Result<Session, String>> {
+            Box::pin(async { Err("nothing runs here".to_owned()) })
+        }
+
+        fn attach(&self, _: ContainerPlace) -> BoxFuture<'_, Result<Session, String>> {
+            Box::pin(async { Err("nothing runs here".to_owned()) })
+        }
+
+        fn connect(&self, _: ContainerPlace, _: u16) -> BoxFuture<'_, Result<Box<dyn Connection>, String>> {
+            Box::pin(async { Err("nothing runs here".to_owned()) })
+        }
+    }
+
+    async fn ask(path: &str) -> (u16, String) {
+        let nodes: Arc<dyn Nodes> = Arc::new(OnePod);
+        let response = handle("node1", &nodes, Request::get(path).body(()).unwrap()).await;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_container_is_found_by_the_names_in_the_path_and_refusals_are_plain_words() {
+        let cases = [
+            ("/containerLogs/demo/web/main?tailLines=3", 200, "\"uid\", container: \"main\" } Some(3)"),
+            ("/containerLogs/demo/web/side", 400, "it is waiting to start"),
+            ("/containerLogs/demo/other/main", 404, "pod does not exist"),
+            ("/exec/demo/other/main?command=ls", 404, "pod does not exist"),
+            ("/exec/demo/web/main?input=1", 400, "you must specify at least 1 command"),
+            ("/exec/demo/web/main?command=ls&output=1", 400, "this needs a WebSocket"),
+            ("/attach/demo/web/main?output=perhaps", 400, "invalid boolean value"),
+            ("/portForward/demo/web", 400, "this needs a WebSocket"),
+            ("/healthz", 200, "ok"),
+            ("/run/demo/web/main", 404, "404 page not found"),
+            ("/", 404, "404 page not found"),
+        ];
+        for (path, code, words) in cases {
+            let (found, said) = ask(path).await;
+            assert!(
+                found == code && said.contains(words) && !said.starts_with('{'),
+                "{path}: {found} {said}"
+            );
+        }
+    }
+}
