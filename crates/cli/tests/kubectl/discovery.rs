@@ -1,7 +1,6 @@
 //! What kubectl finds out about a server: resources, versions, itself.
 
 use tombolo_apiserver::Options;
-use tombolo_testkit::embedded_only;
 
 use crate::playground::Playground;
 
