@@ -161,3 +161,45 @@ fn every_namespace_has_an_account_and_an_authority() {
         .shows(&["-----BEGIN CERTIFICATE-----"]);
     playground.run("create token default -n shop").succeeds();
 }
+
+const STATEFUL: &str = "
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 3
+  serviceName: peers
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: db, image: 'example:1'}]}
+";
+
+#[test]
+fn a_stateful_set_rolls_out_scales_and_goes_back() {
+    let playground = Playground::new();
+    playground.apply(STATEFUL).prints("statefulset.apps/db created");
+    let settled = || {
+        playground
+            .run("rollout status sts/db --timeout=50s")
+            .shows(&["roll out complete: 3 new pods have been updated"])
+            .code()
+    };
+    settled();
+    playground.run("get sts").tabulates(&["NAME READY AGE", "db 3/3 *"]);
+    playground.run("get pods -o name").prints("pod/db-0\npod/db-1\npod/db-2");
+    playground.run("set image sts/db db=example:2").succeeds();
+    settled();
+    let images = "get pods -o jsonpath='{.items[*].spec.containers[0].image}'";
+    playground.run(images).prints("example:2 example:2 example:2");
+    playground.run("rollout history sts/db").mentions(&["REVISION CHANGE-CAUSE", "1 <none>", "2 <none>"]);
+    playground.run("rollout undo sts/db").prints("statefulset.apps/db rolled back");
+    settled();
+    playground.run(images).prints("example:1 example:1 example:1");
+    playground.run("scale sts db --replicas=1").prints("statefulset.apps/db scaled");
+    playground.run("wait pod/db-1 --for=delete --timeout=50s").succeeds();
+    playground.run("get pods -o name").prints("pod/db-0");
+    playground.run("describe sts db").mentions(&["Replicas: 1 desired | 1 total", "Pods Status: 1 Running"]);
+    playground.run("delete sts db").succeeds();
+    playground.run("wait pod/db-0 --for=delete --timeout=50s").succeeds();
+}
