@@ -52,9 +52,6 @@ pub(crate) struct Args {
     /// A tombolo to use instead of building one
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Where to leave what the agents say; a file for each member
-    #[arg(long, default_value = "/tmp/tombolo-soak")]
-    logs: PathBuf,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -71,8 +68,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 async fn soak(args: &Args, binary: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(&args.logs)?;
-    let fleet = Fleet::start(binary, usize::from(args.members), &args.logs).await?;
+    let fleet = Fleet::start(binary, usize::from(args.members)).await?;
     Soak::new(args, fleet).run().await
 }
 
