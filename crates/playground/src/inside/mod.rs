@@ -67,10 +67,10 @@ fn prepare() -> io::Result<Launch> {
     // Not through the buffer of standard input: what follows is for the container.
     let mut pipe = File::from(stdin.as_fd().try_clone_to_owned()?);
     let launch = Launch::receive(&mut pipe)?;
-    // A parent that went before the kernel knew what to do then has closed its end.
+    // A parent that went before the kernel knew what to do then has closed its end. So has one that has said everything.
     let mut lifeline = [PollFd::new(&stdin, PollFlags::empty())];
     poll(&mut lifeline, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-    if lifeline[0].revents().contains(PollFlags::HUP) {
+    if launch.input != Listening::Once && lifeline[0].revents().contains(PollFlags::HUP) {
         return Err(io::ErrorKind::BrokenPipe.into());
     }
     unshare(UnshareFlags::NEWNS | UnshareFlags::NEWUTS)?;
