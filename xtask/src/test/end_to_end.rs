@@ -133,13 +133,17 @@ mod tests {
         entries.map(|entry| source(&entry.expect("an entry").path())).collect()
     }
 
-    /// Whether tests take clusters from the kit: by its path, or by its name in a list of what is used.
+    /// What tests use of the kit that run on the servers of a run.
+    const MARKS: [&str; 2] = ["Cluster", "real_only"];
+
+    /// Whether tests use one of these: by its path, or by its name in a list of what is used.
     fn takes_clusters(source: &str) -> bool {
         source.split("tombolo_testkit::").skip(1).any(|rest| {
             let list = rest.strip_prefix('{').and_then(|list| list.split('}').next());
             let mut names =
                 list.unwrap_or(rest).split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-            names.clone().next() == Some("Cluster") || list.is_some() && names.any(|name| name == "Cluster")
+            let first = names.clone().next().unwrap_or_default();
+            MARKS.contains(&first) || list.is_some() && names.any(|name| MARKS.contains(&name))
         })
     }
 
