@@ -1,13 +1,12 @@
 //! `tombolo install`: brings parts into a cluster, or prints what that would be.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use kube::Client;
 use tombolo_install::{ApiServer, Applied, Manifest, Part, Settings, apply, manifests, render};
 
-use crate::connect::connect;
+use crate::connect::Way;
 use crate::coredns::{self, CoreDns};
 use crate::failure::Failure;
 use crate::say::{say, say_all};
@@ -16,12 +15,8 @@ use crate::say::{say, say_all};
 pub(crate) struct Arguments {
     #[command(flatten)]
     parts: Parts,
-    /// The kubeconfig of the cluster; without it the default one.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the cluster; without it the current one.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     #[command(flatten)]
     choices: Choices,
     /// Let the cluster's CoreDNS pass the zones on; without it, what to add is printed.
@@ -141,8 +136,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.dry_run {
         return print(&manifests, arguments.output);
     }
-    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    let client = connect("cluster", "--kubeconfig and --context", file, context).await?;
+    let client = arguments.way.connect("cluster").await?;
     put(&client, &manifests).await?;
     let namespace = &arguments.choices.namespace;
     match (arguments.parts.dns, arguments.configure_coredns) {

@@ -17,7 +17,7 @@ use tombolo_install::{
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::request_token;
 
-use crate::connect::connect;
+use crate::connect::{Way, connect};
 use crate::failure::Failure;
 use crate::hub_address;
 use crate::install::{Form, print, put};
@@ -29,12 +29,8 @@ pub(crate) struct Arguments {
     /// What the cluster is called, unique in the supercluster.
     #[arg(long, value_name = "ID")]
     name: ClusterId,
-    /// The kubeconfig of the cluster; without it the default one.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the cluster; without it the current one.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     #[command(flatten)]
     hub: Hub,
     /// The hub's address as the cluster's pods see it; without it as the kubeconfig has it.
@@ -106,7 +102,7 @@ impl Hub {
 
 impl Arguments {
     fn membership(&self) -> Result<Membership, Failure> {
-        let file = self.hub.hub_kubeconfig.as_deref().or(self.kubeconfig.as_deref());
+        let file = self.hub.hub_kubeconfig.as_deref().or(self.way.kubeconfig.as_deref());
         let mut hub = hub_address::read(file, self.hub.hub_context.as_deref())?;
         if let Some(server) = &self.hub_server {
             hub.server.clone_from(server);
@@ -128,9 +124,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.dry_run {
         return print_side(&arguments, &membership);
     }
-    let hub = arguments.hub.connect(arguments.kubeconfig.as_deref()).await?;
-    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    let member = connect("cluster", "--kubeconfig and --context", file, context).await?;
+    let hub = arguments.hub.connect(arguments.way.kubeconfig.as_deref()).await?;
+    let member = arguments.way.connect("cluster").await?;
     look(&arguments, &membership, &hub, &member).await?;
     say(format_args!("# at the hub, a place for {}", arguments.name));
     put(&hub, &place(&arguments.name)).await?;
@@ -190,7 +185,8 @@ async fn give_token(
     let object = format!("secret/{HUB_SECRET} in {}", membership.namespace);
     let held = held_token(member, membership).await.map_err(in_cluster)?;
     if let Some(token) = &held {
-        let as_member = hub_address::client(&arguments.hub, arguments.kubeconfig.as_deref(), token).await?;
+        let as_member =
+            hub_address::client(&arguments.hub, arguments.way.kubeconfig.as_deref(), token).await?;
         if is_welcome(&as_member, membership).await {
             say(format_args!("{object} unchanged: its token is good"));
             return Ok(());

@@ -3,7 +3,6 @@
 //! Its agents end, its place at the hub goes, so that others stop sending it anything, and what agents made in it is taken
 //! back. Of a cluster that is gone for good only the place at the hub can go: `--force` asks for that.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,7 +11,7 @@ use tombolo_agent::retire;
 use tombolo_install::{forget, stop_agents, take_place};
 use tombolo_model::{ClusterId, names};
 
-use crate::connect::connect;
+use crate::connect::Way;
 use crate::failure::Failure;
 use crate::join::Hub;
 use crate::say::say;
@@ -23,12 +22,8 @@ pub(crate) struct Arguments {
     /// What the cluster is called.
     #[arg(long, value_name = "ID")]
     name: ClusterId,
-    /// The kubeconfig of the cluster; without it the default one.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the cluster; without it the current one.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     #[command(flatten)]
     hub: Hub,
     /// Where the agent runs in the cluster.
@@ -43,14 +38,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let hub = arguments.hub.connect(arguments.kubeconfig.as_deref()).await?;
+    let hub = arguments.hub.connect(arguments.way.kubeconfig.as_deref()).await?;
     if arguments.force {
         take(&arguments, &hub).await?;
         say(format_args!("{} is no member any more; nobody asked the cluster itself", arguments.name));
         return Ok(());
     }
-    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    let member = connect("cluster", "--kubeconfig and --context", file, context).await?;
+    let member = arguments.way.connect("cluster").await?;
     stop(&arguments, &member).await?;
     take(&arguments, &hub).await?;
     let retired = retire(&member, &arguments.namespace).await.map_err(in_cluster)?;

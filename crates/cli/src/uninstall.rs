@@ -3,12 +3,10 @@
 //! Kinds stay unless they are asked to go: with them go all exports, imports and pools that people wrote. A member leaves
 //! before that (`tombolo leave`).
 
-use std::path::PathBuf;
-
 use clap::Args;
 use tombolo_install::{Removed, Settings, manifests, remove};
 
-use crate::connect::connect;
+use crate::connect::Way;
 use crate::coredns::CoreDns;
 use crate::failure::Failure;
 use crate::install::Parts;
@@ -18,12 +16,8 @@ use crate::say::say;
 pub(crate) struct Arguments {
     #[command(flatten)]
     parts: Parts,
-    /// The kubeconfig of the cluster; without it the default one.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the cluster; without it the current one.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    way: Way,
     /// Where everything runs.
     #[arg(long, default_value = "tombolo-system")]
     namespace: String,
@@ -38,8 +32,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let (file, context) = (arguments.kubeconfig.as_deref(), arguments.context.as_deref());
-    let client = connect("cluster", "--kubeconfig and --context", file, context).await?;
+    let client = arguments.way.connect("cluster").await?;
     if arguments.parts.dns {
         arguments.coredns.restore(&client).await?;
     }
