@@ -20,8 +20,8 @@ use tombolo_api::tombolo::{Membership, ServiceOffer};
 use tombolo_api::{kep, mcs};
 use tombolo_apiserver::{Clock, Entropy, Options, User};
 use tombolo_runtime::{Candidate, request_token};
-use tombolo_testkit::Cluster;
 use tombolo_testkit::witness::{Rights, Witness, granted};
+use tombolo_testkit::{Cluster, EDITIONS, exported_echo};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 const HUB_RULES: &str = include_str!("../../../deploy/hub/member-rbac.yaml");
@@ -120,28 +120,6 @@ async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut(
     }
 }
 
-const EXPORTED: &str = r#"
-apiVersion: v1
-kind: Service
-metadata: {name: echo, namespace: demo}
-spec: {ports: [{name: http, port: 80, targetPort: 8080}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: echo-1, namespace: demo, labels: {kubernetes.io/service-name: echo}}
-addressType: IPv4
-endpoints: [{addresses: [10.1.0.7], conditions: {ready: true}}]
-ports: [{name: http, port: 8080, protocol: TCP}]
----
-apiVersion: multicluster.k8s.io/v1alpha1
-kind: ServiceExport
-metadata: {name: echo, namespace: demo}
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {name: echo, namespace: demo}
-"#;
-
 async fn imported(member: &Cluster) -> usize {
     let api: Api<EndpointSlice> = Api::namespaced(member.client(), "demo");
     let imported = ListParams::default().labels(mcs::SOURCE_CLUSTER_LABEL);
@@ -159,7 +137,7 @@ async fn agents_with_the_shipped_rules_export_import_and_take_back() {
     let hub = cluster("hub", 1).await;
     let (a, b) = (join(&hub, "a", 2).await, join(&hub, "b", 3).await);
     let all = [start(&hub, "a", &a).await, start(&hub, "b", &b).await];
-    apply(&a, EXPORTED).await;
+    apply(&a, &exported_echo(&EDITIONS)).await;
     eventually("imported in both editions", || async { imported(&b).await == 2 }).await;
     eventually("acknowledged", || async { is_ready(&a).await }).await;
     assert!(
@@ -206,7 +184,7 @@ fn rules(manifest: &str) -> Rights {
 /// Everything that agents do, once.
 async fn do_everything(a: &Cluster, b: &Cluster) {
     apply(b, LOCAL).await;
-    apply(a, EXPORTED).await;
+    apply(a, &exported_echo(&EDITIONS)).await;
     let services: Api<Service> = Api::namespaced(b.client(), "demo");
     let made = async |name: &str| services.get_opt(name).await.unwrap().is_some();
     eventually("imported", || async { imported(b).await > 1 && made("other").await }).await;
@@ -338,7 +316,7 @@ async fn agents_with_the_shipped_rules_give_native_names_and_put_selectors_aside
     let (a, b) = (join(&hub, "a", 2).await, join(&hub, "b", 3).await);
     let metrics = [start(&hub, "a", &a).await, start(&hub, "b", &b).await];
     apply(&b, LOCAL).await;
-    apply(&a, EXPORTED).await;
+    apply(&a, &exported_echo(&EDITIONS)).await;
     let services: Api<Service> = Api::namespaced(b.client(), "demo");
     let selector = async |service: &str| {
         let spec = services.get_opt(service).await.unwrap().and_then(|service| service.spec);

@@ -5,11 +5,11 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tombolo_apiserver::Options;
-use tombolo_testkit::{Cluster, Kubectl, serve_all};
+use tombolo_testkit::{Cluster, EDITIONS, Kubectl, eventually, exported_echo, serve_all};
 
 /// Much longer than anything here takes; what reaches it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,7 +84,6 @@ impl Agent {
         let log = said.clone();
         thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                let line = plain(&line);
                 if let Some((_, address)) = line.split_once("admin endpoint address=") {
                     let _ = sender.send(address.trim().to_owned());
                 }
@@ -130,48 +129,11 @@ impl Drop for Agent {
     }
 }
 
-/// A line of the log without colours.
-fn plain(line: &str) -> String {
-    let mut parts = line.split('\u{1b}');
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| text + part.split_once('m').map_or("", |(_, rest)| rest))
-}
-
-#[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// Runs an agent that is expected to end soon.
 fn fails(command: &mut Command) -> (Option<i32>, String) {
     let output: Output = command.output().expect("an end");
-    (
-        output.status.code(),
-        String::from_utf8_lossy(&output.stderr).lines().map(|line| plain(line) + "\n").collect(),
-    )
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
-
-const EXPORTED: &str = r#"
-apiVersion: v1
-kind: Service
-metadata: {name: echo, namespace: demo}
-spec: {ports: [{name: http, port: 80, targetPort: 8080}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: echo-1, namespace: demo, labels: {kubernetes.io/service-name: echo}}
-addressType: IPv4
-endpoints: [{addresses: [10.1.0.7], conditions: {ready: true}}]
-ports: [{name: http, port: 8080, protocol: TCP}]
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {name: echo, namespace: demo}
-"#;
 
 const PROPERTY: &str = r#"
 apiVersion: about.k8s.io/v1beta1
@@ -195,7 +157,7 @@ fn two_agents_share_a_service_say_how_they_are_and_end_when_asked() {
         assert!(log.contains(part), "{part:?} is not in\n{log}");
     }
 
-    fleet.at("east").feed("apply -f -", EXPORTED).succeeds();
+    fleet.at("east").feed("apply -f -", &exported_echo(&EDITIONS[1..])).succeeds();
     let endpoints = "get endpointslices -n demo -l multicluster.kubernetes.io/source-cluster=east \
         -o jsonpath={.items[*].endpoints[*].addresses[*]}";
     eventually("imported", || fleet.at("west").run(endpoints).succeeds() == "10.1.0.7");
@@ -299,7 +261,7 @@ fn the_shipped_rules_are_enough_for_the_process() {
     let (east, west) = (accounts(&fleet, "east"), accounts(&fleet, "west"));
     let east = Agent::start(fleet.agent_with(&east, "east", &["--cluster-id", "east"]));
     let west = Agent::start(fleet.agent_with(&west, "west", &[]));
-    fleet.at("east").feed("apply -f -", EXPORTED).succeeds();
+    fleet.at("east").feed("apply -f -", &exported_echo(&EDITIONS[1..])).succeeds();
     let ready = "wait -n demo serviceexports.multicluster.x-k8s.io/echo --for=condition=Ready --timeout=60s";
     fleet.at("east").run(ready).succeeds();
     fleet.at("west").run("get serviceimports.multicluster.x-k8s.io -n demo echo").succeeds();

@@ -33,7 +33,7 @@ fn a_cluster_joins_by_files_and_a_token_that_kubectl_makes() {
     let create = "create secret generic tombolo-hub -n tombolo-system --from-file=token=/dev/stdin";
     world.at("west").feed(create, &token).succeeds();
     let agent = world.run_agent("west");
-    crate::world::eventually("ready", || agent.is_ready());
+    tombolo_testkit::eventually("ready", || agent.is_ready());
     agent.was_allowed_everything();
     let said = world.tombolo(&format!("join --name west {NAMES}")).succeeds();
     assert!(!said.contains(" created"), "{said}");

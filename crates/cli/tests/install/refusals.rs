@@ -1,6 +1,8 @@
 //! What cannot work is said before anything is changed.
 
-use crate::world::{World, eventually};
+use tombolo_testkit::eventually;
+
+use crate::world::World;
 
 #[test]
 fn a_cluster_that_does_not_fit_is_refused_and_leaves_no_trace() {

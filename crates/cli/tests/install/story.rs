@@ -1,28 +1,9 @@
 //! From nothing to two joined clusters that share a service, and back to nothing.
 
-use crate::world::{World, eventually, finish};
+use tombolo_testkit::{EDITIONS, eventually, exported_echo};
 
-pub(crate) const EXPORTED: &str = r#"
-apiVersion: v1
-kind: Service
-metadata: {name: echo, namespace: demo}
-spec: {ports: [{name: http, port: 80, targetPort: 8080}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: echo-1, namespace: demo, labels: {kubernetes.io/service-name: echo}}
-addressType: IPv4
-endpoints: [{addresses: [10.1.0.7], conditions: {ready: true}}]
-ports: [{name: http, port: 8080, protocol: TCP}]
----
-apiVersion: multicluster.k8s.io/v1alpha1
-kind: ServiceExport
-metadata: {name: echo, namespace: demo}
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {name: echo, namespace: demo}
-"#;
+use crate::world::{World, finish};
+
 const READY: &str =
     "wait -n demo serviceexports.multicluster.x-k8s.io/echo --for=condition=Ready --timeout=100s";
 const EAST: &str = "join --name east --context east --hub-context hub --pod-cidr 10.1.0.0/16";
@@ -81,7 +62,7 @@ fn clusters_are_installed_join_share_a_service_and_leave_without_a_trace() {
         (&"north".into(), &"10.2.0.0/16".into())
     );
 
-    world.at("east").feed("apply -f -", EXPORTED).succeeds();
+    world.at("east").feed("apply -f -", &exported_echo(&EDITIONS)).succeeds();
     world.at("east").run(READY).succeeds();
     world.at("west").run("get serviceimports.multicluster.x-k8s.io -n demo echo").succeeds();
     east.was_allowed_everything();
@@ -153,7 +134,7 @@ fn a_cluster_that_leaves_gives_back_what_it_exported_and_what_it_put_aside() {
     world.tombolo(WEST).succeeds();
     let (east, west) = (world.run_agent("east"), world.run_agent("west"));
     world.at("west").feed("apply -f -", TAKEN_OVER).succeeds();
-    world.at("east").feed("apply -f -", EXPORTED).succeeds();
+    world.at("east").feed("apply -f -", &exported_echo(&EDITIONS)).succeeds();
     let selector = || world.json("west", "get service -n demo echo")["spec"]["selector"].clone();
     eventually("put aside", || selector().as_object().is_some_and(|keys| keys.len() == 2));
     west.end();

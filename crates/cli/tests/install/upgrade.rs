@@ -1,9 +1,9 @@
 //! Versions that follow each other, and run side by side meanwhile.
 
 use serde_json::{Value, json};
+use tombolo_testkit::{EDITIONS, eventually, exported_echo};
 
-use crate::story::EXPORTED;
-use crate::world::{World, eventually};
+use crate::world::World;
 
 const LABEL: &str = "tombolo.dev/schema-revision";
 
@@ -85,7 +85,7 @@ fn an_agent_works_beside_later_ones_and_keeps_the_fields_it_does_not_know() {
         make_later(&world, "hub", kind, "spec");
     }
     let (east, west) = (world.run_agent("east"), world.run_agent("west"));
-    world.at("east").feed("apply -f -", EXPORTED).succeeds();
+    world.at("east").feed("apply -f -", &exported_echo(&EDITIONS)).succeeds();
     let export = "serviceexports.multicluster.x-k8s.io -n demo echo";
     let patch = r#"{"spec":{"later":"kept"}}"#;
     world.at("east").run(&format!("patch {export} --type=merge -p {patch}")).succeeds();

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tombolo_apiserver::Options;
 use tombolo_apiserver::controllers::Settings;
-use tombolo_testkit::{Cluster, Kubectl, serve_all};
+use tombolo_testkit::{Cluster, Kubectl, eventually, serve_all};
 
 /// Much longer than anything here takes; what reaches it hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -208,14 +208,5 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::sleep(Duration::from_millis(50));
     }
 }

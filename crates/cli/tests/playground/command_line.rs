@@ -3,8 +3,9 @@
 use std::os::unix::fs::symlink;
 
 use serde_json::Value;
+use tombolo_testkit::eventually;
 
-use crate::world::{Playground, eventually, shared_echo, tombolo};
+use crate::world::{Playground, shared_echo, tombolo};
 
 /// Echo, with a Service.
 fn deploy(playground: &Playground, cluster: &str) {

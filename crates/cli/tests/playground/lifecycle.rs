@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tombolo_testkit::eventually;
 
-use crate::world::{Playground, descendants, eventually, is_there, tombolo, traces};
+use crate::world::{Playground, descendants, is_there, tombolo, traces};
 
 /// A Service of `echo`, exported in both editions.
 pub(crate) const EXPORT: &str = "

@@ -1,6 +1,8 @@
 //! Load balancers of the playground: reached from outside, refused where a provider could not.
 
-use crate::world::{Playground, eventually, shared_echo, tombolo};
+use tombolo_testkit::eventually;
+
+use crate::world::{Playground, shared_echo, tombolo};
 
 const BALANCED: &str = "
 apiVersion: v1

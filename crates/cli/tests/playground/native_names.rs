@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tombolo_testkit::eventually;
 
-use crate::world::{Playground, eventually, shared_echo};
+use crate::world::{Playground, shared_echo};
 
 /// Asks `http://echo/` in a pod `client` and says which cluster answered; nothing if nobody did.
 fn who_answers(playground: &Playground, cluster: &str) -> Option<String> {

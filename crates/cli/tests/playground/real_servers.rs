@@ -3,11 +3,11 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tombolo_testkit::real_only;
+use tombolo_testkit::{eventually, real_only};
 
 use crate::lifecycle::EXPORT;
 use crate::streams::{start_talker, try_kubectl, try_spdy};
-use crate::world::{Playground, descendants, eventually, is_there, tombolo, traces};
+use crate::world::{Playground, descendants, is_there, tombolo, traces};
 
 /// Why these are left out of a run that has only the embedded server.
 macro_rules! needs_programs {

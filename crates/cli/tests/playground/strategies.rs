@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tombolo_testkit::eventually;
 
-use crate::world::{Playground, eventually};
+use crate::world::Playground;
 
 const FIRST_EXAMPLE: &str = include_str!("../examples/specs-003-first.yaml");
 const SECOND_EXAMPLE: &str = include_str!("../examples/specs-003-second.yaml");

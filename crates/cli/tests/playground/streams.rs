@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use tombolo_testkit::eventually;
 
-use crate::world::{Playground, eventually};
+use crate::world::Playground;
 
 /// The small Go program beside this file, built once; nothing where there is no Go, and then the test says so.
 #[expect(clippy::print_stderr, reason = "a test that cannot be made says so")]

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tombolo_testkit::eventually;
 
-use crate::world::{Playground, eventually, tombolo};
+use crate::world::{Playground, tombolo};
 
 /// Echo that is ready when it listens, and goes on for a while after it was told to end, as good servers do.
 fn echo(replicas: u32, annotations: &str) -> String {

@@ -5,13 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tombolo_testkit::Kubectl;
-
-/// Much longer than anything here takes; what reaches it hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The Service and the MultiClusterService of the first example of specs/003: `echo`, which member1 provides.
 pub(crate) fn shared_echo(type_: &str, consumers: &str) -> String {
@@ -115,15 +111,6 @@ impl Drop for Playground {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        thread::sleep(Duration::from_millis(50));
     }
 }
 
