@@ -1,11 +1,12 @@
 //! Offering what the cluster exports, and saying on each export what became of it.
 
 mod awaited;
+mod departed;
+mod listening;
 mod topology;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
@@ -15,26 +16,23 @@ use serde_json::json;
 use tombolo_api::condition::{self, Stored as _};
 use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_api::tombolo::{
-    EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL, ServiceOffer, ServiceOfferSpec, ServiceRef,
+    EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER, ServiceOffer, ServiceOfferSpec, ServiceRef,
 };
-use tombolo_model::acknowledge::{Acknowledgement, Concerned, Member, Versions, acknowledge, concerned};
+use tombolo_model::acknowledge::{Acknowledgement, Member, Others, Versions, acknowledge};
 use tombolo_model::address::{Declared, DropCount};
 use tombolo_model::conditions::{Address, ExportState, of_export};
 use tombolo_model::offer::{Refusal, offer};
 use tombolo_model::slices::{self, Publication};
 use tombolo_model::{Merged, happening, merge, names};
-use tombolo_runtime::{Change, Controller, Key, Next, Queue};
+use tombolo_runtime::{Controller, Key, Next, Queue};
 
 use self::awaited::Awaited;
+use self::departed::Departed;
 use self::topology::TopologyKeys;
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared};
 use crate::write::{Extent, MANAGER as WRITER, delete, in_the_way, is_ours, put};
-
-/// Reports of members come the more often the more members there are, and each may concern every export that waits: each of
-/// those is looked at once for all reports that come within so long for every member.
-const PACE_OF_MEMBER: Duration = Duration::from_millis(10);
 
 /// The controller of one edition's exports.
 pub(crate) struct Exports<E: Edition> {
@@ -42,95 +40,19 @@ pub(crate) struct Exports<E: Edition> {
     views: Arc<EditionViews<E>>,
     queue: Arc<Queue<Key>>,
     awaited: Arc<Awaited>,
+    departed: Arc<Departed>,
     topology_keys: TopologyKeys,
 }
 
 impl<E: Edition> Exports<E> {
     pub(crate) fn new(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>) -> Self {
-        let (queue, awaited) = (Arc::default(), Arc::default());
-        listen::<E>(shared, views, &queue);
-        listen_to_members::<E>(shared, views, &queue, &awaited);
-        let topology_keys = TopologyKeys::default();
-        Self { shared: shared.clone(), views: views.clone(), queue, awaited, topology_keys }
+        let (queue, awaited, departed) = (Arc::default(), Arc::default(), Arc::default());
+        listening::listen::<E>(shared, views, &queue);
+        listening::listen_to_departures::<E>(shared, views, &departed);
+        listening::listen_to_members::<E>(shared, views, &queue, &awaited);
+        let (shared, views, topology_keys) = (shared.clone(), views.clone(), TopologyKeys::default());
+        Self { shared, views, queue, awaited, departed, topology_keys }
     }
-}
-
-/// Every change that may change an offer or what is said about it puts the export into the queue.
-fn listen<E: Edition>(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>, queue: &Arc<Queue<Key>>) {
-    let add = queue.clone();
-    views.exports.listen(move |export| add.add(Key::of(export)));
-    // Services and slices change often, and most are not exported.
-    let (add, exports) = (queue.clone(), views.exports.clone());
-    let add_exported = Arc::new(move |key: Key| {
-        if exports.get(&key).is_some() {
-            add.add(key);
-        }
-    });
-    let add = add_exported.clone();
-    shared.services.listen(move |service| {
-        add(Key::of(service));
-        // One that holds the address of an import: the export is initialized when it is there.
-        if let Some(name) = service.labels().get(E::POLICY.import_label) {
-            add(Key::new(service.namespace().unwrap_or_default(), name.clone()));
-        }
-    });
-    let add = add_exported.clone();
-    shared.slices.listen(move |slice| {
-        if let Some(service) = slice.labels().get(tombolo_api::service::SERVICE_NAME_LABEL) {
-            add(Key::new(slice.namespace().unwrap_or_default(), service.clone()));
-        }
-    });
-    let (add, own) = (queue.clone(), names::hub_namespace(&shared.config.cluster));
-    shared.offers.listen(move |offer| {
-        if offer.spec.dialect == E::POLICY.dialect {
-            let key = Key::new(offer.spec.service.namespace.clone(), offer.spec.service.name.clone());
-            // An offer of ours without an export is to be withdrawn; others concern us only if we export, too.
-            if offer.namespace().as_deref() == Some(&own) { add.add(key) } else { add_exported(key) }
-        }
-    });
-    // What another agent of this cluster, or a write whose answer was lost, left at the hub is to be corrected.
-    let (add, offers, own) = (queue.clone(), shared.clone(), names::hub_namespace(&shared.config.cluster));
-    shared.hub_slices.listen_to_changes(move |change| {
-        let (Change::Put { new: slice, .. } | Change::Gone(slice)) = change;
-        if offers.ledgers.hub_slices.is_echo(change) {
-            return;
-        }
-        let offer = slice.labels().get(OFFER_LABEL).filter(|_| slice.namespace().as_deref() == Some(&own));
-        let offer = offer.and_then(|offer| offers.offers.get(&Key::new(own.clone(), offer.clone())));
-        if let Some(offer) = offer.filter(|offer| offer.spec.dialect == E::POLICY.dialect) {
-            add.add(Key::new(offer.spec.service.namespace.clone(), offer.spec.service.name.clone()));
-        }
-    });
-}
-
-/// Who has applied an offer, and who is waited for, may concern every export.
-fn listen_to_members<E: Edition>(
-    shared: &Shared,
-    views: &EditionViews<E>,
-    queue: &Arc<Queue<Key>>,
-    awaited: &Arc<Awaited>,
-) {
-    let (add, exports) = (queue.clone(), views.exports.clone());
-    let add_all = Arc::new(move || exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
-    let (add, all, awaited) = (queue.clone(), add_all.clone(), awaited.clone());
-    let roster = shared.roster.clone();
-    shared.memberships.listen_to_changes(move |change| {
-        let (old, new) = match change {
-            Change::Put { old, new } => (*old, Some(*new)),
-            Change::Gone(last) => (Some(*last), None),
-        };
-        match concerned(old, new) {
-            Concerned::Everyone => all(),
-            Concerned::Waiting(failed) => {
-                let pace =
-                    PACE_OF_MEMBER.saturating_mul(roster.members().len().try_into().unwrap_or(u32::MAX));
-                awaited.waiting().into_iter().for_each(|key| add.add_after(key, pace));
-                let ours = failed.into_iter().filter(|(dialect, _)| *dialect == E::POLICY.dialect);
-                ours.for_each(|(_, service)| add.add(Key::new(service.namespace, service.name)));
-            }
-        }
-    });
-    shared.on_death_or_return(move |_| add_all());
 }
 
 impl<E: Edition> Controller for Exports<E> {
@@ -201,6 +123,17 @@ impl<E: Edition> Exports<E> {
         Ok(written.or_else(|| current.as_deref().cloned()).unwrap_or(desired))
     }
 
+    /// The versions of what others offer of the service.
+    fn other_offers(&self, service: &ServiceRef) -> Others {
+        let mut others = Others::default();
+        for offer in self.shared.offers_of(E::POLICY.dialect, service) {
+            others.include_offer(offer.resource_version().as_deref());
+        }
+        let key = Key::new(service.namespace.clone(), service.name.clone());
+        others.offers = others.offers.max(self.departed.of(&key));
+        others
+    }
+
     /// Makes the slices at the hub those of the Service. Returns the versions that members have to pass.
     async fn put_slices(
         &self,
@@ -219,7 +152,7 @@ impl<E: Edition> Exports<E> {
             owner: owner.as_ref(),
         };
         let held = self.own_slices(service);
-        let mut versions = Versions { offer: offer.resource_version(), slices: None };
+        let mut versions = Versions { offer: offer.resource_version(), others: self.other_offers(service) };
         let mut wanted = Vec::new();
         let mut dropped = DropCount::new();
         for source in self.shared.labelled_slices(&service.namespace, SERVICE_NAME_LABEL, &service.name) {
@@ -234,7 +167,7 @@ impl<E: Edition> Exports<E> {
             let written = put(ledger, &api, current.map(|slice| &**slice), &slice, Extent::Whole).await?;
             let version =
                 written.as_ref().or(current.map(|slice| &**slice)).and_then(ResourceExt::resource_version);
-            versions.include_slice(version.as_deref());
+            versions.others.include_slice(version.as_deref());
             wanted.push(slice.name_any());
         }
         for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains(name)) {
@@ -255,6 +188,7 @@ impl<E: Edition> Exports<E> {
     async fn withdraw(&self, service: &ServiceRef) -> Result<(), Error> {
         let key = Key::new(service.namespace.clone(), service.name.clone());
         self.awaited.forget(&key);
+        self.departed.forget(&key);
         self.shared.metrics.forget_drops(Direction::Published, E::POLICY.dialect, &key, |_| false);
         if let Some(offer) = self.own_offer(service) {
             delete(&Api::namespaced(self.shared.hub.clone(), &self.namespace()), &*offer).await?;
@@ -336,17 +270,17 @@ impl<E: Edition> Exports<E> {
         versions: &Versions,
     ) -> (Acknowledgement, Next) {
         let members = self.shared.members();
-        let ask = |slices| {
+        let ask = |others| {
             let told = members.iter().map(|(cluster, member)| Member {
                 cluster,
                 live: !self.shared.is_dead(cluster),
                 status: member.membership.status.as_ref(),
             });
-            let versions = Versions { offer: versions.offer.clone(), slices };
+            let versions = Versions { offer: versions.offer.clone(), others };
             acknowledge(&versions, E::POLICY.dialect, service, told)
         };
         let key = Key::new(service.namespace.clone(), service.name.clone());
-        self.awaited.judge(&key, versions.slices, is_everywhere::<E>(export), ask)
+        self.awaited.judge(&key, versions.others, is_everywhere::<E>(export), ask)
     }
 
     /// Whether the service has its address in this cluster.

@@ -51,7 +51,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             },
             () = sleep_until(next_report) => {
                 next_report = Instant::now() + report_pace(&shared);
-                let report = shared.progress.report().filter(|_| said.heartbeat.is_some());
+                let report = shared.progress.report(shared.offers.complete_up_to()).filter(|_| said.heartbeat.is_some());
                 let Some(status) = report.map(|report| status(&report)) else { continue };
                 if !is_known(&shared, &said, &status) {
                     match in_time(&shared, publish(&shared, &status)).await {

@@ -116,9 +116,11 @@ impl Progress {
         state.beginning = Beginning::Left(pending);
     }
 
-    /// What can be said; nothing before all that was there at the beginning has been looked at.
-    pub(crate) fn report(&self) -> Option<Report> {
+    /// What can be said; nothing before all that was there at the beginning has been looked at. Of offers everything up to
+    /// `complete` has been seen, also those that went before anybody looked.
+    pub(crate) fn report(&self, complete: u64) -> Option<Report> {
         let mut state = self.state();
+        state.offers.seen = state.offers.seen.max(complete);
         let begun = matches!(&state.beginning, Beginning::Left(names) if names.is_empty());
         begun.then(|| Report {
             offers: state.offers.publish(),
@@ -247,13 +249,13 @@ mod tests {
     }
 
     fn offers(progress: &Progress) -> Option<u64> {
-        progress.report().expect("it has begun").offers
+        progress.report(0).expect("it has begun").offers
     }
 
     #[test]
     fn the_watermark_stays_below_what_is_not_applied() {
         let progress = started();
-        assert_eq!(progress.report(), Some(Report::default()));
+        assert_eq!(progress.report(0), Some(Report::default()));
         saw_offer::<Kep>(&progress, "a", "10");
         saw_offer::<Kep>(&progress, "b", "12");
         assert_eq!(offers(&progress), Some(9));
@@ -264,15 +266,24 @@ mod tests {
     }
 
     #[test]
+    fn what_went_before_anybody_looked_counts_as_seen() {
+        let progress = Progress::default();
+        progress.listed();
+        assert_eq!(progress.report(0).expect("it has begun").offers, None);
+        assert_eq!(progress.report(7).expect("it has begun").offers, Some(7));
+        assert_eq!(progress.report(5).expect("it has begun").offers, Some(7));
+    }
+
+    #[test]
     fn nothing_is_said_before_all_that_was_there_has_been_looked_at() {
         let progress = Progress::default();
         saw_offer::<Kep>(&progress, "a", "10");
         apply::<Kep>(&progress, "a");
         saw_offer::<Kep>(&progress, "b", "5");
-        assert_eq!(progress.report(), None);
+        assert_eq!(progress.report(0), None);
         progress.listed();
         saw_offer::<Kep>(&progress, "c", "13");
-        assert_eq!(progress.report(), None);
+        assert_eq!(progress.report(0), None);
         apply::<Kep>(&progress, "b");
         assert_eq!(offers(&progress), Some(12));
     }
@@ -304,7 +315,7 @@ mod tests {
     #[test]
     fn a_slice_that_comes_before_its_offer_holds_nothing_back() {
         let progress = started();
-        let slices = || progress.report().expect("it has begun").slices;
+        let slices = || progress.report(0).expect("it has begun").slices;
         progress.saw_early_slice(&Change::Put { old: None, new: &slice("10") });
         assert_eq!(slices(), Some(10));
         progress.saw_slice::<Kep>(&key("a"), &Change::Put { old: None, new: &slice("11") });
@@ -329,7 +340,7 @@ mod tests {
     #[test]
     fn an_import_and_a_native_name_do_not_answer_for_each_other() {
         let progress = started();
-        let failures = || progress.report().expect("it has begun").failures.len();
+        let failures = || progress.report(0).expect("it has begun").failures.len();
         let broken = || Error::LinesCodecMaxLineLengthExceeded;
         progress.note_native_name(&key("a"), Some(&broken()));
         apply::<Mcs>(&progress, "a");
@@ -348,9 +359,9 @@ mod tests {
         progress.saw_slice::<Mcs>(&key("a"), &Change::Put { old: None, new: &slice("10") });
         let broken = Error::LinesCodecMaxLineLengthExceeded;
         assert!(progress.begin::<Mcs>(&key("a")).end(Err(broken)).is_err());
-        let report = progress.report().expect("it has begun");
+        let report = progress.report(0).expect("it has begun");
         assert_eq!((report.slices, report.failures.len()), (Some(10), 1));
         apply::<Mcs>(&progress, "a");
-        assert!(progress.report().expect("it has begun").failures.is_empty());
+        assert!(progress.report(0).expect("it has begun").failures.is_empty());
     }
 }

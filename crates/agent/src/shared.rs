@@ -18,7 +18,7 @@ use tombolo_api::tombolo::{Dialect, HEARTBEAT, Membership, OFFER_LABEL, ServiceO
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{self, Contact, Patience};
 use tombolo_model::{ClusterId, Policy, names};
-use tombolo_runtime::{Cache, Key, Ledger, Signal, follow};
+use tombolo_runtime::{Cache, Key, Ledger, Signal, follow, follow_completely};
 
 use crate::config::Config;
 use crate::edition::Edition;
@@ -109,7 +109,7 @@ impl Shared {
         tasks.spawn(follow(self.services.clone(), Api::all(self.member.clone()), all()));
         tasks.spawn(follow(self.slices.clone(), Api::all(self.member.clone()), all()));
         tasks.spawn(follow(self.namespaces.clone(), Api::all(self.member.clone()), all()));
-        tasks.spawn(follow(self.offers.clone(), Api::all(self.hub.clone()), all()));
+        tasks.spawn(follow_completely(self.offers.clone(), Api::all(self.hub.clone()), all()));
         tasks.spawn(follow(self.hub_slices.clone(), Api::all(self.hub.clone()), all().labels(OFFER_LABEL)));
         tasks.spawn(follow(self.memberships.clone(), Api::all(self.hub.clone()), all()));
         let beats = all().fields(&format!("metadata.name={HEARTBEAT}"));

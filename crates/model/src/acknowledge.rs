@@ -37,21 +37,40 @@ pub enum Acknowledgement {
 pub struct Versions {
     /// That of the offer; `None` as long as it is not there.
     pub offer: Option<String>,
+    pub others: Others,
+}
+
+/// What else has to be passed before the endpoints of an offer are everywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Others {
     /// The newest of its slices; `None` without slices.
     pub slices: Option<u64>,
+    /// The newest of other clusters' offers of the service, also of one that is gone: they decide about it, too.
+    pub offers: Option<u64>,
 }
 
 impl Versions {
     /// Of an offer without slices.
     pub fn of_offer(version: Option<&str>) -> Self {
-        Versions { offer: version.map(str::to_owned), slices: None }
+        Versions { offer: version.map(str::to_owned), others: Others::default() }
+    }
+}
+
+impl Others {
+    /// Counts a slice in.
+    pub fn include_slice(&mut self, version: Option<&str>) {
+        self.slices = self.slices.max(Some(number(version)));
     }
 
-    /// Counts a slice in. One whose version cannot be read can be passed by nobody.
-    pub fn include_slice(&mut self, version: Option<&str>) {
-        let version = version.and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
-        self.slices = self.slices.max(Some(version));
+    /// Counts another cluster's offer in.
+    pub fn include_offer(&mut self, version: Option<&str>) {
+        self.offers = self.offers.max(Some(number(version)));
     }
+}
+
+/// A version that cannot be read can be passed by nobody.
+pub fn number(version: Option<&str>) -> u64 {
+    version.and_then(|text| text.parse().ok()).unwrap_or(u64::MAX)
 }
 
 /// How far the offer of `service` has come that the hub stores at these versions.
@@ -85,13 +104,10 @@ pub fn acknowledge<'a>(
 }
 
 fn has_passed(status: &MembershipStatus, versions: &Versions) -> bool {
-    let offer: Option<u64> = versions.offer.as_deref().and_then(|text| text.parse().ok());
-    let offers =
-        matches!((status.applied_up_to(), offer), (Some(applied), Some(version)) if applied >= version);
-    let slices = versions
-        .slices
-        .is_none_or(|version| status.slices_applied_up_to().is_some_and(|applied| applied >= version));
-    offers && slices
+    let reaches = |applied: Option<u64>, wanted: u64| applied.is_some_and(|applied| applied >= wanted);
+    let (own, others) = (number(versions.offer.as_deref()), versions.others);
+    reaches(status.applied_up_to(), own.max(others.offers.unwrap_or_default()))
+        && others.slices.is_none_or(|version| reaches(status.slices_applied_up_to(), version))
 }
 
 fn find_failure<'a>(

@@ -20,7 +20,7 @@ mod work;
 mod write;
 
 pub use self::admin::Admin;
-pub use self::cache::{Cache, Change, Patience, follow};
+pub use self::cache::{Cache, Change, Patience, follow, follow_completely};
 pub use self::clock::{Clock, stamp};
 pub use self::events::{Events, News};
 pub use self::key::Key;

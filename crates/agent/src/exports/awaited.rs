@@ -1,15 +1,15 @@
-//! Which versions of an export's slices the members have to pass before it is called everywhere.
+//! Which versions, besides that of its offer, the members have to pass before an export is called everywhere.
 //!
 //! While an export waits, the version is the one from when the waiting began: were it always the newest, a service whose
-//! endpoints never rest would never be called exported. One that is everywhere stays so when its endpoints change, but
-//! not for long: a member that does not follow within seconds is waited for, and the export says so.
+//! endpoints never rest would never be called exported. One that is everywhere stays so when its endpoints change, or what
+//! others offer, but not for long: a member that does not follow within seconds is waited for, and the export says so.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tombolo_model::acknowledge::Acknowledgement;
+use tombolo_model::acknowledge::{Acknowledgement, Others};
 use tombolo_runtime::{Key, Next};
 
 /// How long members may take to follow before an export that was everywhere is said not to be.
@@ -20,7 +20,7 @@ pub(crate) struct Awaited(Mutex<BTreeMap<Key, Awaiting>>);
 
 #[derive(Clone, Copy)]
 struct Awaiting {
-    slices: Option<u64>,
+    versions: Others,
     since: Instant,
     /// Nothing is said of it yet.
     patient: bool,
@@ -41,34 +41,34 @@ impl Awaited {
         awaited.iter().filter(|(_, awaiting)| !awaiting.patient).map(|(key, _)| key.clone()).collect()
     }
 
-    /// How far the export has come, and when to ask again, given the newest version of its slices, whether it says that
-    /// it is everywhere, and how to find out about a version.
+    /// How far the export has come, and when to ask again, given the newest versions, whether it says that it is
+    /// everywhere, and how to find out about versions.
     pub(crate) fn judge(
         &self,
         key: &Key,
-        newest: Option<u64>,
+        newest: Others,
         says_everywhere: bool,
-        ask: impl Fn(Option<u64>) -> Acknowledgement,
+        ask: impl Fn(Others) -> Acknowledgement,
     ) -> (Acknowledgement, Next) {
         let now = Instant::now();
         let known = self.lock().get(key).copied();
-        let mut awaiting = known.unwrap_or(Awaiting { slices: newest, since: now, patient: false });
-        let mut seen = ask(awaiting.slices);
+        let mut awaiting = known.unwrap_or(Awaiting { versions: newest, since: now, patient: false });
+        let mut seen = ask(awaiting.versions);
         let mut next = Next::Rest;
         let passed = matches!(seen, Acknowledgement::Everywhere { .. });
-        if passed && (newest == awaiting.slices || ask(newest) == seen) {
+        if passed && (newest == awaiting.versions || ask(newest) == seen) {
             self.forget(key);
             return (seen, next);
         }
         if passed {
-            awaiting = Awaiting { slices: newest, since: now, patient: true };
+            awaiting = Awaiting { versions: newest, since: now, patient: true };
             next = Next::Again(PATIENCE);
         } else {
             let left = PATIENCE.saturating_sub(now.duration_since(awaiting.since));
             let waits = matches!(seen, Acknowledgement::Waiting { .. });
             awaiting.patient = says_everywhere && waits && !left.is_zero();
             if awaiting.patient {
-                (seen, next) = (ask(None), Next::Again(left));
+                (seen, next) = (ask(Others::default()), Next::Again(left));
             }
         }
         self.lock().insert(key.clone(), awaiting);
@@ -93,39 +93,52 @@ mod tests {
     const EVERYWHERE: Acknowledgement = Acknowledgement::Everywhere { members: 2 };
 
     /// One member of two has passed `applied`.
-    fn ask(applied: u64) -> impl Fn(Option<u64>) -> Acknowledgement {
-        move |version| if version.is_none_or(|version| version <= applied) { EVERYWHERE } else { waiting() }
+    fn ask(applied: u64) -> impl Fn(Others) -> Acknowledgement {
+        let passed = move |version: Option<u64>| version.is_none_or(|version| version <= applied);
+        move |others| if passed(others.slices) && passed(others.offers) { EVERYWHERE } else { waiting() }
+    }
+
+    fn slices(version: u64) -> Others {
+        Others { slices: Some(version), offers: None }
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_export_waits_for_the_version_from_when_the_waiting_began() {
         let awaited = Awaited::default();
-        assert_eq!(awaited.judge(&key(), Some(10), false, ask(9)), (waiting(), Next::Rest));
+        assert_eq!(awaited.judge(&key(), slices(10), false, ask(9)), (waiting(), Next::Rest));
         assert_eq!(awaited.waiting(), [key()]);
         advance(PATIENCE * 3).await;
-        assert_eq!(awaited.judge(&key(), Some(12), false, ask(9)), (waiting(), Next::Rest));
-        assert_eq!(awaited.judge(&key(), Some(13), false, ask(10)), (EVERYWHERE, Next::Again(PATIENCE)));
-        assert_eq!(awaited.judge(&key(), Some(13), true, ask(13)), (EVERYWHERE, Next::Rest));
+        assert_eq!(awaited.judge(&key(), slices(12), false, ask(9)), (waiting(), Next::Rest));
+        assert_eq!(awaited.judge(&key(), slices(13), false, ask(10)), (EVERYWHERE, Next::Again(PATIENCE)));
+        assert_eq!(awaited.judge(&key(), slices(13), true, ask(13)), (EVERYWHERE, Next::Rest));
         assert!(awaited.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_that_is_everywhere_stays_so_for_seconds_while_members_follow() {
         let awaited = Awaited::default();
-        assert_eq!(awaited.judge(&key(), Some(10), true, ask(9)), (EVERYWHERE, Next::Again(PATIENCE)));
+        assert_eq!(awaited.judge(&key(), slices(10), true, ask(9)), (EVERYWHERE, Next::Again(PATIENCE)));
         assert!(awaited.waiting().is_empty(), "nobody is told of every step");
         advance(PATIENCE / 2).await;
-        assert_eq!(awaited.judge(&key(), Some(11), true, ask(9)), (EVERYWHERE, Next::Again(PATIENCE / 2)));
+        assert_eq!(awaited.judge(&key(), slices(11), true, ask(9)), (EVERYWHERE, Next::Again(PATIENCE / 2)));
         advance(PATIENCE / 2).await;
-        assert_eq!(awaited.judge(&key(), Some(11), true, ask(9)), (waiting(), Next::Rest));
+        assert_eq!(awaited.judge(&key(), slices(11), true, ask(9)), (waiting(), Next::Rest));
         assert_eq!(awaited.waiting(), [key()]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn members_have_to_have_heard_of_what_others_offer() {
+        let awaited = Awaited::default();
+        let offers = Others { slices: Some(5), offers: Some(10) };
+        assert_eq!(awaited.judge(&key(), offers, false, ask(9)), (waiting(), Next::Rest));
+        assert_eq!(awaited.judge(&key(), offers, false, ask(10)), (EVERYWHERE, Next::Rest));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_whose_endpoints_never_rest_stays_everywhere_as_long_as_members_follow() {
         let awaited = Awaited::default();
         for version in 10..100 {
-            assert_eq!(awaited.judge(&key(), Some(version), true, ask(version - 2)).0, EVERYWHERE);
+            assert_eq!(awaited.judge(&key(), slices(version), true, ask(version - 2)).0, EVERYWHERE);
             advance(PATIENCE / 3).await;
         }
     }
