@@ -40,7 +40,7 @@ pub(super) fn id(member: usize) -> String {
 }
 
 impl Fleet {
-    pub(super) async fn start(binary: &Path, members: usize) -> Result<Self, Failure> {
+    pub(super) async fn start(binary: &Path, members: usize, logs: &Path) -> Result<Self, Failure> {
         let servers = Real::start(members + 1).await?;
         let tombolo = Tombolo { binary, kubeconfig: servers.kubeconfig() };
         tombolo.run(&format!("install --hub --context {HUB}")).await?;
@@ -52,7 +52,9 @@ impl Fleet {
             tombolo.run(&format!("{join} --pod-cidr 10.{}.0.0/16", second_byte(member))).await?;
             let client = plane.context.client()?;
             namespace(&client, NAMESPACE).await?;
-            let station = Station::new(&plane.context, servers.folder().join(&id)).await?;
+            let station =
+                Station::new(&plane.context, servers.folder().join(&id), logs.join(format!("{id}.log")))
+                    .await?;
             keeping.spawn(station.clone().keep());
             clients.push(client);
             stations.push(station);

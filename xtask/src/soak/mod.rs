@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// A tombolo to use instead of building one
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// Where to leave what the agents say; a file for each member
+    #[arg(long, default_value_os_t = std::env::temp_dir().join("tombolo-soak"))]
+    logs: PathBuf,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -68,7 +71,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 async fn soak(args: &Args, binary: &Path) -> Result<(), Failure> {
-    let fleet = Fleet::start(binary, usize::from(args.members)).await?;
+    std::fs::create_dir_all(&args.logs)?;
+    let fleet = Fleet::start(binary, usize::from(args.members), &args.logs).await?;
     Soak::new(args, fleet).run().await
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Tokens live for ten minutes, the least that API servers give, so that every longer run sees them run out.
 
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -33,11 +34,12 @@ pub(super) struct Station {
     client: Client,
     folder: PathBuf,
     arguments: Vec<String>,
+    log: PathBuf,
 }
 
 impl Station {
     /// Reads what was installed, and writes the files that agents need.
-    pub(super) async fn new(context: &Context, folder: PathBuf) -> Result<Self, Failure> {
+    pub(super) async fn new(context: &Context, folder: PathBuf, log: PathBuf) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder.join("membership"))?;
         let client = context.client()?;
         let deployment = Api::<Deployment>::namespaced(client.clone(), SYSTEM).get(AGENT).await?;
@@ -48,7 +50,8 @@ impl Station {
             Some(("--admin-address", _)) => "--admin-address=127.0.0.1:0".to_owned(),
             _ => word,
         });
-        let station = Self { client, arguments: arguments.collect(), folder };
+        let arguments = arguments.collect();
+        let station = Self { client, folder, arguments, log };
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "own",
             "clusters": [{"name": "own", "cluster": {
@@ -99,12 +102,13 @@ impl Station {
         Ok(std::fs::rename(unfinished, file)?)
     }
 
-    /// Starts one more agent.
+    /// Starts one more agent; what it says is added to the member's log.
     pub(super) fn launch(&self, binary: &Path) -> Result<Child, Failure> {
         let kubeconfig = format!("--kubeconfig={}", self.folder.join("kubeconfig").display());
+        let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
         let mut command = Command::new(binary);
-        command.args(&self.arguments).arg(kubeconfig).env("RUST_LOG", "off");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        command.args(&self.arguments).arg(kubeconfig).env("RUST_LOG", "info").kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         Ok(command.spawn()?)
     }
 }
