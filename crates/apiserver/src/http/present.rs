@@ -1,5 +1,7 @@
 //! How objects are shown: whole, metadata only, or as rows of a table for `kubectl get`.
 
+use std::sync::Arc;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -12,7 +14,7 @@ use crate::operation::present;
 use crate::print;
 use crate::registry::{Resource, View};
 use crate::status::Status;
-use crate::store::{Page, Stored};
+use crate::store::{Encoded, Page, Stored};
 
 /// The form a client asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +68,16 @@ impl Presentation {
         let metadata = list_metadata(page, selected);
         match self {
             Self::Object => {
-                let items = page.items.iter().map(|stored| object_bytes(resource, stored));
-                concatenate(&resource.list_kind, &resource.api_version(), &metadata, items)
+                let (kind, version) = (&resource.list_kind, &resource.api_version());
+                concatenate(kind, version, &metadata, &page.items, |out, stored| {
+                    put_item(out, resource, stored);
+                })
             }
             Self::Metadata => {
-                let items = page.items.iter().map(|stored| encode(&metadata_only(&shown(resource, stored))));
-                concatenate("PartialObjectMetadataList", "meta.k8s.io/v1", &metadata, items)
+                let (kind, version) = ("PartialObjectMetadataList", "meta.k8s.io/v1");
+                concatenate(kind, version, &metadata, &page.items, |out, stored| {
+                    out.put_slice(&encode(&metadata_only(&shown(resource, stored))));
+                })
             }
             Self::Table(rows) => {
                 let rows = page.items.iter().map(|stored| row(resource, stored, now, rows)).collect();
@@ -111,9 +117,23 @@ fn row_object(query: &Query) -> Result<RowObject, Status> {
 /// The object as this version shows it, encoded; mostly just the bytes that are stored.
 pub(super) fn object_bytes(resource: &Resource, stored: &Stored) -> Bytes {
     if is_shown_as_stored(resource, stored) {
-        return stored.json.clone();
+        return stored.encoded.whole().clone();
     }
     encode(&present(resource, &stored.value))
+}
+
+/// The same as an item of a list: of built-in types these do not say what they are.
+fn put_item(out: &mut BytesMut, resource: &Resource, stored: &Stored) {
+    if resource.is_custom() {
+        out.put_slice(&object_bytes(resource, stored));
+        return;
+    }
+    out.put_u8(b'{');
+    if is_shown_as_stored(resource, stored) {
+        out.put_slice(stored.encoded.rest());
+    } else {
+        out.put_slice(Encoded::new(&present(resource, &stored.value)).rest());
+    }
 }
 
 fn is_shown_as_stored(resource: &Resource, stored: &Stored) -> bool {
@@ -144,17 +164,23 @@ fn list_metadata(page: &Page, selected: bool) -> Value {
     metadata
 }
 
-fn concatenate(kind: &str, api_version: &str, metadata: &Value, items: impl Iterator<Item = Bytes>) -> Bytes {
+fn concatenate(
+    kind: &str,
+    api_version: &str,
+    metadata: &Value,
+    items: &[Arc<Stored>],
+    put: impl Fn(&mut BytesMut, &Stored),
+) -> Bytes {
     let mut out = BytesMut::new();
     out.put_slice(
         format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#)
             .as_bytes(),
     );
-    for (place, item) in items.enumerate() {
+    for (place, item) in items.iter().enumerate() {
         if place > 0 {
             out.put_u8(b',');
         }
-        out.put_slice(&item);
+        put(&mut out, item);
     }
     out.put_slice(b"]}");
     out.freeze()

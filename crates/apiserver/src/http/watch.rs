@@ -251,8 +251,7 @@ fn left(change: &Change) -> Stored {
     let last = change.previous.as_ref().unwrap_or(&change.object);
     let mut value = last.value.clone();
     object::metadata(&mut value).insert("resourceVersion".into(), change.revision.to_string().into());
-    let json = serde_json::to_vec(&value).expect("a JSON value encodes").into();
-    Stored { value, json }
+    value.into()
 }
 
 fn encode(kind: &str, object: &[u8]) -> Bytes {

@@ -4,6 +4,7 @@
 //! cross-object invariants (names, addresses, ports) need no repair. Readers never wait for a decision, only for the
 //! instant in which a finished change is put into the maps. Objects are immutable and encoded once, when written.
 
+mod encoded;
 mod journal;
 mod log;
 mod page;
@@ -12,11 +13,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 use tombolo_runtime::Clock;
 
+pub(crate) use self::encoded::Encoded;
 pub use self::journal::DataError;
 pub(crate) use self::journal::Folder;
 use self::journal::{Entry, Journal};
@@ -29,15 +30,20 @@ use crate::object;
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) value: Value,
-    pub(crate) json: Bytes,
+    pub(crate) encoded: Encoded,
 }
 
 impl Stored {
     /// Stamps the revision into `metadata.resourceVersion` and encodes the object.
     fn new(mut value: Value, revision: u64) -> Arc<Self> {
         object::metadata(&mut value).insert("resourceVersion".into(), revision.to_string().into());
-        let json = serde_json::to_vec(&value).expect("a JSON value encodes").into();
-        Arc::new(Self { value, json })
+        Arc::new(value.into())
+    }
+}
+
+impl From<Value> for Stored {
+    fn from(value: Value) -> Self {
+        Self { encoded: Encoded::new(&value), value }
     }
 }
 

@@ -42,7 +42,7 @@ impl Entry {
                 out.extend_from_slice(b"{\"put\":{\"collection\":");
                 json(out, &collection.as_ref());
                 out.extend_from_slice(b",\"object\":");
-                out.extend_from_slice(&object.json);
+                out.extend_from_slice(object.encoded.whole());
                 out.extend_from_slice(b"}}\n");
             }
             Self::Remove { collection, key, revision } => {

@@ -176,6 +176,17 @@ mod tests {
     }
 
     #[test]
+    fn every_number_is_the_same_afterwards() {
+        // Numbers that a reader who rounds carelessly gets wrong in the last digit.
+        let numbers = json!([51.248_178_375_505_404, 1e23, 9_007_199_254_740_993_i64, 5e-324, 1.797e308]);
+        let value = json!({"metadata": {"namespace": "a", "name": "x"}, "spec": numbers});
+        let put = Entry::Put { collection: "things".into(), object: Stored::new(value, 11) };
+        let recovered = recover(&log(&[&[begin(10, 0)], &[put]])).unwrap();
+        let found = recovered.state.collections.get("things").unwrap().range(None);
+        assert_eq!(found[0].value["spec"], numbers);
+    }
+
+    #[test]
     fn watchers_can_ask_for_what_came_after_the_beginning_and_for_nothing_older() {
         let log = log(&[&[begin(10, 1), put("x", 3)], &[put("x", 11), remove("x", 12)]]);
         let recovered = recover(&log).unwrap();
