@@ -121,9 +121,11 @@ impl ControlPlane {
         self.api.kill();
     }
 
-    /// Starts them where they were before.
+    /// Starts them where they were before, with a new certificate of the same authority.
     pub async fn revive(&mut self) -> Result<(), Error> {
         self.kill();
+        (self.files.certificate, self.files.key) =
+            certify(&self.settings, &self.authority, self.address, &self.folder)?;
         let arguments = api_arguments(&self.settings, self.address, &self.files);
         self.api = Process::start(&self.programs.apiserver, arguments, self.folder.path())?;
         self.ready().await?;
@@ -158,15 +160,26 @@ async fn is_ready(context: &Context) -> bool {
     tokio::time::timeout(Duration::from_secs(5), asked).await.is_ok_and(|answer| answer.is_ok())
 }
 
+/// Writes what the API server shows to clients, and its key.
+fn certify(
+    settings: &Settings,
+    authority: &Authority,
+    address: SocketAddr,
+    folder: &Folder,
+) -> Result<(PathBuf, PathBuf), Error> {
+    let services = settings.service_cidrs.iter().filter_map(|range| range.hosts().next());
+    let addresses: Vec<IpAddr> = [address.ip()].into_iter().chain(services).collect();
+    let server = authority.issue(&addresses)?;
+    Ok((folder.write("server.pem", &server.certificate)?, folder.write("server.key", &server.key)?))
+}
+
 fn prepare(
     settings: &Settings,
     authority: &Authority,
     address: SocketAddr,
     folder: &Folder,
 ) -> Result<(Context, Files), Error> {
-    let services = settings.service_cidrs.iter().filter_map(|range| range.hosts().next());
-    let addresses: Vec<IpAddr> = [address.ip()].into_iter().chain(services).collect();
-    let server = authority.issue(&addresses)?;
+    let (certificate, key) = certify(settings, authority, address, folder)?;
     let (accounts, client) = (authority.issue(&[])?, authority.issue(&[])?);
     let token = tombolo_apiserver::fresh_token();
     let context = Context {
@@ -177,8 +190,8 @@ fn prepare(
     };
     let files = Files {
         authority: folder.write("authority.pem", authority.pem())?,
-        certificate: folder.write("server.pem", &server.certificate)?,
-        key: folder.write("server.key", &server.key)?,
+        certificate,
+        key,
         account_key: folder.write("accounts.key", &accounts.key)?,
         account_certificate: folder.write("accounts.pem", &accounts.certificate)?,
         tokens: folder.write("tokens.csv", &format!("{token},kubernetes-admin,admin,system:masters\n"))?,
@@ -213,8 +226,6 @@ fn api_arguments(settings: &Settings, address: SocketAddr, files: &Files) -> Vec
         // Names of nodes are nowhere to be looked up.
         "--kubelet-preferred-address-types=InternalIP".to_owned(),
         "--profiling=false".to_owned(),
-        // Nobody here takes the taint of a new node away: nodes are others' business.
-        "--disable-admission-plugins=TaintNodesByCondition".to_owned(),
         // The parts of several nodes ask this one server all at the same time.
         "--max-requests-inflight=1000".to_owned(),
         "--max-mutating-requests-inflight=500".to_owned(),

@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tombolo_api::mcs::{SERVICE_NAME_LABEL, SOURCE_CLUSTER_LABEL, ServiceExport, ServiceImport};
 
-use super::station::Station;
+use super::station::{Skew, Station};
 use super::wanted::{Part, Step, View, name, second_byte};
 use crate::servers::{Failure, Real};
 
@@ -23,6 +23,12 @@ const NAMESPACE: &str = "demo";
 const HUB: &str = "member1";
 /// Agents of each member.
 const REPLICAS: usize = 2;
+/// Clocks that are right, fast and slow, in turn: also the two agents of a member disagree about the time.
+const SKEWS: [Skew; 3] = ["+0", "+10m", "-10m"];
+
+fn skew(member: usize, replica: usize) -> Skew {
+    SKEWS[(member + replica) % SKEWS.len()]
+}
 
 pub(super) struct Fleet {
     pub(super) servers: Real,
@@ -59,8 +65,10 @@ impl Fleet {
             clients.push(client);
             stations.push(station);
         }
-        let launch = |station: &Station| (0..REPLICAS).map(|_| station.launch(binary)).collect();
-        let agents = stations.iter().map(launch).collect::<Result<Vec<_>, _>>()?;
+        let launch = |(member, station): (usize, &Station)| {
+            (0..REPLICAS).map(|replica| station.launch(binary, skew(member, replica))).collect()
+        };
+        let agents = stations.iter().enumerate().map(launch).collect::<Result<Vec<_>, _>>()?;
         let (hub, binary) = (servers.planes[0].context.client()?, binary.to_owned());
         Ok(Self { servers, hub, members: clients, stations, agents, binary, _keeping: keeping })
     }
@@ -68,7 +76,12 @@ impl Fleet {
     /// Kills an agent with SIGKILL and starts another in its place.
     pub(super) async fn replace_agent(&mut self, member: usize, replica: usize) -> Result<(), Failure> {
         self.agents[member][replica].kill().await?;
-        self.agents[member][replica] = self.stations[member].launch(&self.binary)?;
+        self.launch(member, replica)
+    }
+
+    fn launch(&mut self, member: usize, replica: usize) -> Result<(), Failure> {
+        let station = &self.stations[member];
+        self.agents[member][replica] = station.launch(&self.binary, skew(member, replica))?;
         Ok(())
     }
 
@@ -77,7 +90,7 @@ impl Fleet {
         for member in 0..self.agents.len() {
             for replica in 0..REPLICAS {
                 if self.agents[member][replica].try_wait()?.is_some() {
-                    self.agents[member][replica] = self.stations[member].launch(&self.binary)?;
+                    self.launch(member, replica)?;
                 }
             }
         }

@@ -3,7 +3,8 @@
 //! The clusters are installed and joined as people do it; agents have the rights that are shipped and tokens that run out.
 //! Users move, export and withdraw services while agents, API servers and etcd are killed, frozen and flooded, one after the
 //! other. After each fault every member must come to hold exactly what users want: nothing lost, nothing stale. While the
-//! hub is away nothing may go; when a member is silent for longer than its lease, the others must have let it go. The
+//! hub is away nothing may go; when a member is silent for longer than its lease, the others must have let it go. Agents
+//! disagree about the time by up to twenty minutes, and API servers that were away come back with other certificates. The
 //! memory of agents that nobody kills is watched.
 
 mod fault;
@@ -23,6 +24,7 @@ use self::fault::Fault;
 use self::fleet::{Fleet, id};
 use self::wanted::{Step, Wanted, difference};
 use crate::servers::Failure;
+use crate::test::debian;
 use crate::{Outcome, bench};
 
 /// Much longer than it takes to agree after a fault.
@@ -58,6 +60,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    debian::provide(&[("faketime", "faketime")])?;
     // One thread: the servers end with the thread that starts them.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -28,6 +28,9 @@ const TOKEN_EVERY: Duration = Duration::from_secs(200);
 /// Kubelets look at least every minute.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
 
+/// How far a clock is off, as faketime reads it.
+pub(super) type Skew = &'static str;
+
 /// A member's place for agents.
 #[derive(Clone)]
 pub(super) struct Station {
@@ -102,12 +105,18 @@ impl Station {
         Ok(std::fs::rename(unfinished, file)?)
     }
 
-    /// Starts one more agent; what it says is added to the member's log.
-    pub(super) fn launch(&self, binary: &Path) -> Result<Child, Failure> {
+    /// Starts one more agent, on a machine whose clock is off by so much; what it says is added to the member's log.
+    pub(super) fn launch(&self, binary: &Path, skew: Skew) -> Result<Child, Failure> {
         let kubeconfig = format!("--kubeconfig={}", self.folder.join("kubeconfig").display());
         let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
-        let mut command = Command::new(binary);
-        command.args(&self.arguments).arg(kubeconfig).env("RUST_LOG", "info").kill_on_drop(true);
+        let mut command = Command::new("faketime");
+        command
+            .args(["-f", skew])
+            .arg(binary)
+            .args(&self.arguments)
+            .arg(kubeconfig)
+            .env("RUST_LOG", "info")
+            .kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         Ok(command.spawn()?)
     }

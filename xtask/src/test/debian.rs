@@ -1,4 +1,4 @@
-//! Programs that tests of the network start, from Debian's packages.
+//! Programs from Debian's packages.
 
 use std::process::Command;
 
@@ -6,8 +6,8 @@ use super::find;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Programs with the packages that have them.
-const NEEDED: [(&str, &str); 6] = [
+/// What tests start, with the packages that have it.
+pub(super) const OF_TESTS: [(&str, &str); 6] = [
     ("curl", "curl"),
     ("nft", "nftables"),
     ("ip", "iproute2"),
@@ -16,16 +16,16 @@ const NEEDED: [(&str, &str); 6] = [
     ("mount", "mount"),
 ];
 
-/// Makes sure that all of them are there.
-pub(super) fn provide() -> Result<(), Failure> {
+/// Makes sure that programs are there, given with the packages that have them.
+pub(crate) fn provide(needed: &[(&str, &'static str)]) -> Result<(), Failure> {
     let missing = || -> Vec<&str> {
-        NEEDED.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect()
+        needed.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect()
     };
     let packages = missing();
     if packages.is_empty() || (install(&packages) && missing().is_empty()) {
         return Ok(());
     }
-    Err(format!("the tests of the network need Debian's packages {}", packages.join(", ")).into())
+    Err(format!("this needs Debian's packages {}", packages.join(", ")).into())
 }
 
 /// Administrators' programs are not on everybody's search path, though anybody may start them.

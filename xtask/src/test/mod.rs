@@ -4,7 +4,7 @@
 //! On a machine where it may, it gets what is missing; elsewhere it names it and stops, because a test that is skipped in
 //! silence is worse than one that fails.
 
-mod debian;
+pub(crate) mod debian;
 mod dns;
 mod end_to_end;
 mod helm;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let tools: Vec<PathBuf> =
         [kubectl::provide()?, helm::provide()?, python::provide()?].into_iter().flatten().collect();
     dns::provide()?;
-    debian::provide()?;
+    debian::provide(&debian::OF_TESTS)?;
     let wanted = |server| args.on == server || args.on == Server::All;
     let mut embedded = None;
     if wanted(Server::Embedded) {
