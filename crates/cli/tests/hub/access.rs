@@ -141,8 +141,14 @@ async fn what_the_shipped_rules_grant_is_what_the_hub_and_its_members_use() {
     eventually("taken back", || async { member2.service().await.is_none() }).await;
     let clusters: Api<Registered> = Api::all(fleet.hub.client());
     clusters.delete("member2", &DeleteParams::default()).await.unwrap();
-    eventually("left", || async { of_hub.used().contains("delete tombolo.dev/memberships") }).await;
-    eventually("led on", || async { of_hub.used().contains("update coordination.k8s.io/leases") }).await;
+    for last in [
+        "delete tombolo.dev/memberships",
+        "delete coordination.k8s.io/leases",
+        "patch cluster.karmada.io/clusters",
+        "update coordination.k8s.io/leases",
+    ] {
+        eventually(last, || async { of_hub.used().contains(last) }).await;
+    }
     of_hub.used_exactly(&rights_of("tombolo-hub"), &ELSEWHERE);
     let works = rights_of("tombolo-member-works");
     let idle: Vec<String> = works.difference(&of_members.used()).cloned().collect();
@@ -156,7 +162,7 @@ async fn a_member_sees_and_writes_no_works_but_its_own() {
     eventually("the conditions are true", || async { fleet.all_true().await }).await;
     let as_member1 = agent_account(&fleet.hub, "member1");
     let own: Api<Work> = Api::namespaced(as_member1.clone(), "karmada-es-member1");
-    assert_eq!(own.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    assert!(!own.list(&ListParams::default()).await.unwrap().items.is_empty());
     let others: Api<Work> = Api::namespaced(as_member1.clone(), "karmada-es-member2");
     assert!(is_forbidden(others.list(&ListParams::default()).await));
     assert!(is_forbidden(others.delete("any", &DeleteParams::default()).await));

@@ -370,6 +370,13 @@ impl Member {
         slices
     }
 
+    /// Those of them that have endpoints: the stock controller makes an empty one of a Service without pods.
+    pub(crate) async fn filled(&self) -> Vec<EndpointSlice> {
+        let mut slices = self.imported().await;
+        slices.retain(|slice| slice.endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty()));
+        slices
+    }
+
     /// All addresses behind the name `foo`, sorted.
     pub(crate) async fn reached(&self) -> Vec<String> {
         let endpoints = self.slices().await.into_iter().flat_map(|slice| slice.endpoints.unwrap_or_default());
