@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
-use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::Event;
@@ -24,9 +23,6 @@ use serde::de::DeserializeOwned;
 
 use crate::key::Key;
 use crate::signal::Signal;
-
-/// How long a server may take to say which version it is at; a watch does not wait any longer for that.
-const ANSWER: Duration = Duration::from_secs(5);
 
 /// What happened to one object.
 #[derive(Debug)]
@@ -49,7 +45,8 @@ type Trim<K> = fn(&mut K);
 pub struct Cache<K> {
     objects: Mutex<Objects<K>>,
     listeners: Mutex<Vec<Listener<K>>>,
-    synced: Signal<bool>,
+    /// How many lists it has taken in.
+    pub(crate) lists: Signal<u64>,
     complete_up_to: AtomicU64,
     trim: Trim<K>,
 }
@@ -110,9 +107,13 @@ impl<K: ResourceExt> Cache<K> {
 
     fn with(grouping: Grouping<K>, trim: Trim<K>) -> Arc<Self> {
         let objects = Objects { all: BTreeMap::new(), groups: BTreeMap::new(), grouping };
-        let synced = Signal::new(false);
-        let (listeners, complete_up_to) = (Mutex::default(), AtomicU64::default());
-        Arc::new(Self { objects: Mutex::new(objects), listeners, synced, complete_up_to, trim })
+        Arc::new(Self {
+            objects: Mutex::new(objects),
+            listeners: Mutex::default(),
+            lists: Signal::default(),
+            complete_up_to: AtomicU64::default(),
+            trim,
+        })
     }
 
     /// Calls `listener` with the old and the new state of every object that changes from now on.
@@ -136,7 +137,7 @@ impl<K: ResourceExt> Cache<K> {
     /// Waits until everything has been listed once.
     pub async fn synced(&self) {
         // The sender lives in `self`, so waiting cannot fail.
-        self.synced.wait_for(|synced| synced).await;
+        self.lists.wait_for(|lists| lists > 0).await;
     }
 
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
@@ -166,6 +167,10 @@ impl<K: ResourceExt> Cache<K> {
     /// whoever listens has heard of it. Nothing unless it is followed completely.
     pub fn complete_up_to(&self) -> u64 {
         self.complete_up_to.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_complete_up_to(&self, version: u64) {
+        self.complete_up_to.store(version, Ordering::Release);
     }
 
     fn objects(&self) -> MutexGuard<'_, Objects<K>> {
@@ -211,7 +216,7 @@ impl<K: ResourceExt> Cache<K> {
                 self.tell(Change::Put { old: old.as_deref(), new });
             }
         }
-        self.synced.set(true);
+        self.lists.update(|lists| lists + 1);
     }
 }
 
@@ -221,37 +226,11 @@ pub async fn follow<K>(cache: Arc<Cache<K>>, api: Api<K>, config: watcher::Confi
 where
     K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    follow_from(cache, api, config, false).await;
-}
-
-/// The same, with [`Cache::complete_up_to`]: one more small request with every list.
-pub async fn follow_completely<K>(cache: Arc<Cache<K>>, api: Api<K>, config: watcher::Config)
-where
-    K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
-    follow_from(cache, api, config, true).await;
-}
-
-async fn follow_from<K>(cache: Arc<Cache<K>>, api: Api<K>, config: watcher::Config, completely: bool)
-where
-    K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
     // Reading with care takes several times as long, so it begins with the first object that needs it.
     let everywhere = api.namespace().is_none();
-    let asked = completely.then_some(&api);
-    read(&cache, watcher(api.clone(), config.clone()), Some, asked, everywhere).await;
-    let careful = Api::<DeserializeGuard<K>>::all(api.clone().into_client());
-    read(&cache, watcher(careful, config), readable, asked, false).await;
-}
-
-/// The version of the server at this moment; a list that begins later has all that happened up to it.
-async fn version_now<K>(api: &Api<K>) -> Option<u64>
-where
-    K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug,
-{
-    let one = ListParams::default().limit(1);
-    let list = tokio::time::timeout(ANSWER, api.list_metadata(&one)).await.ok()?.ok()?;
-    list.metadata.resource_version?.parse().ok()
+    read(&cache, watcher(api.clone(), config.clone()), Some, everywhere).await;
+    let careful = Api::<DeserializeGuard<K>>::all(api.into_client());
+    read(&cache, watcher(careful, config), readable, false).await;
 }
 
 fn readable<K: Resource>(guard: DeserializeGuard<K>) -> Option<K> {
@@ -260,19 +239,18 @@ fn readable<K: Resource>(guard: DeserializeGuard<K>) -> Option<K> {
     guard.0.inspect_err(unreadable).ok()
 }
 
-/// Takes events into `cache`; where asked to, until something cannot be read. `asked` says which version a list begins with.
+/// Takes events into `cache`; where asked to, until something cannot be read.
 async fn read<T, K>(
     cache: &Cache<K>,
     events: impl Stream<Item = Result<Event<T>, watcher::Error>> + Send,
     open: impl Fn(T) -> Option<K>,
-    asked: Option<&Api<K>>,
     until_unreadable: bool,
 ) where
     T: Resource + Clone,
-    K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug,
+    K: Resource,
 {
     let mut events = std::pin::pin!(events.backoff(Patience::default()));
-    let (mut listed, mut complete_up_to) = (BTreeMap::new(), None);
+    let mut listed = BTreeMap::new();
     while let Some(event) = events.next().await {
         match event.map(|event| event.modify(|object| object.meta_mut().managed_fields = None)) {
             Ok(Event::Apply(object)) => {
@@ -280,24 +258,12 @@ async fn read<T, K>(
                 open(object).map_or_else(|| cache.remove(&key, None), |object| cache.put(object));
             }
             Ok(Event::Delete(object)) => cache.remove(&Key::of(&object), open(object)),
-            Ok(Event::Init) => {
-                listed.clear();
-                complete_up_to = match asked {
-                    Some(api) => version_now(api).await,
-                    None => None,
-                };
-            }
+            Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
                 let key = Key::of(&object);
                 listed.extend(open(object).map(|object| (key, cache.keep(object))));
             }
-            Ok(Event::InitDone) => {
-                cache.replace(std::mem::take(&mut listed));
-                // Only now has everybody heard of what the list has.
-                if let Some(version) = complete_up_to.take() {
-                    cache.complete_up_to.store(version, Ordering::Release);
-                }
-            }
+            Ok(Event::InitDone) => cache.replace(std::mem::take(&mut listed)),
             Err(error) => {
                 tracing::warn!(%error, "a watch was interrupted");
                 if until_unreadable && is_unreadable(&error) {

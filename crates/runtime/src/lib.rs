@@ -7,6 +7,7 @@
 mod admin;
 mod cache;
 mod clock;
+mod complete;
 mod events;
 mod key;
 mod leader;
@@ -20,8 +21,9 @@ mod work;
 mod write;
 
 pub use self::admin::Admin;
-pub use self::cache::{Cache, Change, Patience, follow, follow_completely};
+pub use self::cache::{Cache, Change, Patience, follow};
 pub use self::clock::{Clock, stamp};
+pub use self::complete::follow_completely;
 pub use self::events::{Events, News};
 pub use self::key::Key;
 pub use self::leader::Candidate;
