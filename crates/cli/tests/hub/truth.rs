@@ -84,8 +84,10 @@ async fn an_older_generation_does_not_overwrite_a_newer_one_in_the_member() {
     // As after a restore from an old backup: the hub sends what was.
     fleet.kill_hub();
     let works: Api<Work> = Api::namespaced(fleet.hub.client(), "karmada-es-member2");
-    let is_slice =
-        |work: &&Work| work.spec.workload.as_ref().unwrap().manifests[0]["kind"] == "EndpointSlice";
+    // Not the empty one that the stock controller makes.
+    let is_slice = |work: &&Work| {
+        work.spec.workload.as_ref().unwrap().manifests[0]["endpoints"][0]["addresses"][0] == "10.1.0.2"
+    };
     let all = works.list(&Default::default()).await.unwrap().items;
     let mut work = all.iter().find(is_slice).unwrap().clone();
     let manifest = &mut work.spec.workload.as_mut().unwrap().manifests[0];

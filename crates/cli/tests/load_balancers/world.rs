@@ -12,8 +12,10 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tombolo_api::loadbalancer::{Profile, Service};
-use tombolo_api::tombolo::{ANNOUNCED_ANNOTATION, AddressPool};
+use tombolo_api::loadbalancer::{Profile, REQUIRED_FEATURES_FIELD, Service};
+use tombolo_api::tombolo::{
+    ANNOUNCED_ANNOTATION, AddressPool, REQUIRED_LOAD_BALANCER_FEATURES_ANNOTATION as FEATURES,
+};
 use tombolo_apiserver::Options;
 use tombolo_balancer::Balancer;
 use tombolo_proxy::Proxy;
@@ -77,7 +79,7 @@ impl World {
         let cidrs = ["10.96.0.0/16", "fd96::/112"].map(|cidr| cidr.parse().unwrap());
         let options = Options { service_cidrs: cidrs.into(), ..Options::named("lab") };
         let cluster = Cluster::with_definitions(options).await;
-        let client = cluster.client();
+        let client = cluster.client_from_here();
         create::<Namespace>(&Api::all(client.clone()), json!({"metadata": {"name": "tombolo-system"}})).await;
         let pool = json!({
             "apiVersion": "tombolo.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "main"},
@@ -151,7 +153,8 @@ impl World {
     /// Makes a Service `web` of which these fields of the spec differ from the usual.
     pub(crate) async fn make(&self, spec: Value) {
         let mut object = json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "web", "annotations": features(&spec)},
             "spec": {
                 "type": "LoadBalancer",
                 "ports": [{"name": "tcp", "port": 80, "targetPort": TARGET, "protocol": "TCP"}],
@@ -195,7 +198,8 @@ impl World {
     /// Changes the Service and waits until that was seen: the time of the condition moves.
     pub(crate) async fn change(&self, spec: Value) -> Result<Service, Skip> {
         let before = acknowledged(&self.get().await);
-        self.patch(json!({ "spec": spec })).await;
+        let metadata = json!({"annotations": features(&spec)});
+        self.patch(json!({"metadata": metadata, "spec": spec})).await;
         wait("the change is seen", async || acknowledged(&self.get().await) > before).await;
         self.settled().await
     }
@@ -318,6 +322,15 @@ async fn start_proxies(lab: &Lab, client: &Client) -> JoinSet<()> {
 
 pub(crate) fn node_name(node: usize) -> String {
     format!("node{}", node + 1)
+}
+
+/// The features that a spec requires, said once more in an annotation for servers that do not know the field.
+fn features(spec: &Value) -> Value {
+    let Some(features) = spec.get(REQUIRED_FEATURES_FIELD).and_then(Value::as_array) else {
+        return json!({});
+    };
+    let words: Vec<&str> = features.iter().filter_map(Value::as_str).collect();
+    json!({FEATURES: words.join(",")})
 }
 
 /// The addresses of the load balancer with a port, IPv4 first.

@@ -20,6 +20,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::PostParams;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tombolo_apiserver::controllers::{self, Settings};
 use tombolo_apiserver::{Clock, Context, Options, User, kubeconfig};
@@ -113,6 +114,16 @@ impl Cluster {
             Kind::Embedded(cluster) => cluster.client_as(user),
             Kind::Real(lent) => lent.context.client_as(&user).expect("a client of a real server"),
         }
+    }
+
+    /// The administrator's client for threads in other network namespaces: it connects from where this is called.
+    pub fn client_from_here(&self) -> Client {
+        let (here, channel) = (Handle::current(), self.channel(User::admin()));
+        let service = service_fn(move |request: Request<kube::client::Body>| {
+            let answer = here.spawn(channel.clone().oneshot(request));
+            async move { answer.await? }
+        });
+        Client::new(service, "default")
     }
 
     /// The API as a service, for layers around it.
