@@ -71,7 +71,7 @@ const ITS_OWN: &str = "it starts servers of its own";
 const SERVER: &str = "TOMBOLO_TEST_APISERVER";
 
 /// How many tests run at the same time. Each has servers of its own, and waits for them most of the time.
-const THREADS: &str = "--test-threads=4";
+const THREADS: &str = "--test-threads=8";
 
 /// Runs them on the embedded server, with all their modules.
 pub(crate) fn run_embedded(tools: &[PathBuf]) -> Result<Outcomes, Failure> {

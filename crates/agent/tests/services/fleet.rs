@@ -60,6 +60,13 @@ pub(crate) async fn make_namespace(client: &Client, name: &str) {
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
 }
 
+/// Real clusters are lent to the next, who must not meet this one's agents.
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.agent.iter().for_each(JoinHandle::abort);
+    }
+}
+
 impl Fleet {
     /// A hub and the members `a`, `b`, …, each with the namespace `demo`, all agents running.
     pub(crate) async fn of(size: usize) -> Self {

@@ -50,6 +50,20 @@ pub(crate) struct Fleet {
     controllers: Option<JoinHandle<()>>,
 }
 
+/// Real clusters are lent to the next, who must not meet this one's agents.
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.agent.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Nor its hub.
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.part.iter().chain(&self.controllers).for_each(JoinHandle::abort);
+    }
+}
+
 /// A cluster with our definitions, which a real one has anyway, and nothing else.
 pub(crate) fn cluster(name: &str, seed: u64) -> Cluster {
     let cluster = empty_cluster(name, seed);
