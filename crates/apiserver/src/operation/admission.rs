@@ -4,7 +4,7 @@
 //! record who owns what. Each step is the same for all kinds; where a kind has rules of its own, they are found here and
 //! nowhere else.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tombolo_runtime::stamp;
 
 use super::{Call, FieldValidation, Part, definition};
@@ -209,6 +209,7 @@ pub(super) fn from_stored(resource: &Resource, stored: &Value) -> Value {
 /// Fills in what a client may leave out of a new object.
 pub(super) fn prepare_create(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
     match (call.resource.group.as_str(), call.resource.kind.as_str()) {
+        ("", "Service") if call.part == Part::Status => service::prepare_create_by_status(value),
         ("", "Service") => service::prepare_create(value, &call.core.features, &call.core.network)
             .map_err(|errors| invalid(call, value, &errors))?,
         ("", "Namespace") => namespace::prepare_create(value),
@@ -257,13 +258,26 @@ pub(super) fn default(call: &Call<'_>, value: &mut Value) {
 /// Refuses an object with everything that is wrong with it.
 pub(super) fn validate(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Result<(), Status> {
     let resource = call.resource;
-    let mut errors = metadata::metadata(new, NameRule::of(&resource.group, &resource.kind));
-    errors.extend(old.and_then(|old| metadata::new_finalizers(new, old)));
+    let mut errors = metadata_errors(resource, new, old);
     errors.extend(match &resource.source {
         Source::Custom { .. } => custom_errors(resource, new, old),
         Source::Builtin(_) => builtin_errors(call, new, old),
     });
     if errors.is_empty() { Ok(()) } else { Err(invalid(call, new, &errors)) }
+}
+
+fn metadata_errors(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut errors = metadata::metadata(new, NameRule::of(&resource.group, &resource.kind));
+    match old {
+        // The server looks three times at the update of a custom resource, and says each time what it sees.
+        Some(old) if resource.is_custom() => {
+            errors.extend(metadata::changes(new, old));
+            errors.extend(metadata::changes(new, old));
+        }
+        Some(old) => errors.extend(metadata::new_finalizers(new, old)),
+        None => {}
+    }
+    errors
 }
 
 fn custom_errors(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -272,7 +286,7 @@ fn custom_errors(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<F
 }
 
 fn builtin_errors(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let whole = call.part == Part::Whole;
+    let whole = call.part == Part::Whole || old.is_none();
     match (call.resource.group.as_str(), call.resource.kind.as_str()) {
         ("", "Service") if !whole => old.map(|old| service::validate_status(new, old)).unwrap_or_default(),
         _ if !whole => Vec::new(),
@@ -328,6 +342,40 @@ pub(super) fn may_delete(call: &Call<'_>, name: &str) -> Result<(), Status> {
         return Err(Status::forbidden(call.resource.subject(name), namespace::NOT_DELETABLE));
     }
     Ok(())
+}
+
+/// Takes out the fields that writes to this part of an object have no say about.
+pub(super) fn take_other_parts(call: &Call<'_>, value: &mut Value) -> Map<String, Value> {
+    let fields = object::fields(value);
+    match call.part {
+        Part::Whole if call.resource.traits.status => fields.remove_entry("status").into_iter().collect(),
+        Part::Whole => Map::new(),
+        Part::Status => {
+            // Of custom resources not even metadata is written through the status.
+            let is_own = |key: &str| match key {
+                "apiVersion" | "kind" | "status" => true,
+                "metadata" => !call.resource.is_custom(),
+                _ => false,
+            };
+            let (own, other) = std::mem::take(fields).into_iter().partition(|(key, _)| is_own(key));
+            *fields = own;
+            other
+        }
+    }
+}
+
+/// Writes down who owns which field of a new object.
+pub(super) fn record_first_owners(call: &Call<'_>, ownership: Ownership, new: &mut Value) {
+    let ignored = take_other_parts(call, new);
+    record_owners(call, ownership, None, new);
+    object::fields(new).extend(ignored);
+}
+
+/// Brings an object whose owners are known into the form in which it is stored.
+pub(super) fn settle(call: &Call<'_>, value: &mut Value) {
+    if let Source::Builtin(Some(ty)) = call.resource.source {
+        types::forget_empty(ty, value);
+    }
 }
 
 /// Writes down who owns which field.

@@ -50,17 +50,14 @@ fn run(live: Option<&Value>, step: &Value, shape: &Shape, who: &Writer<'_>) -> R
         update(live, &mut new, shape, who);
         return Ok(new);
     }
-    match plan(live, object, shape, who, step["force"] == true) {
-        Ok(Plan { mut object, pending }) => {
-            pending.finish(live, &mut object, shape, who);
-            Ok(object)
-        }
-        Err(Rejection::Conflicts(conflicts)) => Err(message(&conflicts)),
-        Err(Rejection::Misshapen(error)) => {
-            let api_version = who.api_version;
-            Err(format!("failed to create typed patch object (ns/x; /{api_version}, Kind=Service): {error}"))
-        }
-    }
+    super::check(object, shape).map_err(|error| {
+        let api_version = who.api_version;
+        format!("failed to create typed patch object (ns/x; /{api_version}, Kind=Service): {error}")
+    })?;
+    let Plan { mut object, pending } =
+        plan(live, object, shape, who, step["force"] == true).map_err(|conflicts| message(&conflicts))?;
+    pending.finish(live, &mut object, shape, who);
+    Ok(object)
 }
 
 fn check(case: &Value) {

@@ -1,7 +1,7 @@
 //! Server-side apply: who owns which field, and what happens when several people write one object.
 //!
 //! Every write is attributed to a manager. [`update()`] tracks ordinary writes; [`plan()`] merges an applied configuration
-//! into the live object and [`Pending::finish`] records the outcome, so that defaulting and admission can run in between.
+//! that [`check()`] has passed into the live object and [`Pending::finish`] records the outcome, so that defaulting and admission can run in between.
 //! Ownership is a `FieldSet` per manager, stored in `metadata.managedFields`.
 //!
 //! The fields of the applied object that its endpoint ignores (`status` on the main one, all but `status` on `/status`)
@@ -27,8 +27,9 @@ mod properties;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use conflict::{causes, message};
-pub(crate) use plan::{Pending, Rejection, plan};
+pub(crate) use conflict::{Conflict, causes, message};
+pub(crate) use owned::{Misshapen, check};
+pub(crate) use plan::{Pending, plan};
 pub(crate) use update::update;
 
 /// Who writes, through what, and when.

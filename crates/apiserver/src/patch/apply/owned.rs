@@ -112,7 +112,7 @@ fn items_of(items: &[Value], shape: &Shape) -> FieldSet {
 }
 
 /// Whether an object may be applied: all fields are declared, all elements of a list have an identity of their own.
-pub(super) fn check(value: &Value, shape: &Shape) -> Result<(), Misshapen> {
+pub(crate) fn check(value: &Value, shape: &Shape) -> Result<(), Misshapen> {
     check_below(value, shape, &mut Vec::new())
 }
 

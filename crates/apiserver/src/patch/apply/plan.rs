@@ -7,22 +7,13 @@ use super::compare::{Change, compare};
 use super::conflict::Conflict;
 use super::entries::{self, Entry, Operation};
 use super::fieldset::FieldSet;
-use super::owned::{self, Misshapen, fields_of};
+use super::owned::{self, fields_of};
 use super::prune::prune;
 use super::{Writer, last_applied, update};
 use crate::shape::Shape;
 
 /// Who owns the fields of an object that was written before anybody tracked it.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-
-/// Why an object was not applied.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Rejection {
-    /// The applied object does not fit its shape; a real server answers 500.
-    Misshapen(Misshapen),
-    /// Others own what would change: 409.
-    Conflicts(Vec<Conflict>),
-}
 
 /// An applied configuration on its way into the store.
 #[derive(Debug)]
@@ -38,17 +29,19 @@ pub(crate) struct Pending {
     others: Vec<Entry>,
     own: FieldSet,
     last: Option<Entry>,
+    /// Whether the configuration was all there already.
+    is_noop: bool,
 }
 
-/// Merges `applied` into `live`. With `force` fields are taken from whoever owns them.
+/// Merges `applied`, which must have passed [`check`](super::check()), into `live`. Fails when others own what would
+/// change; with `force` fields are taken from whoever owns them.
 pub(crate) fn plan(
     live: Option<&Value>,
     applied: &Value,
     shape: &Shape,
     who: &Writer<'_>,
     force: bool,
-) -> Result<Plan, Rejection> {
-    owned::check(applied, shape).map_err(Rejection::Misshapen)?;
+) -> Result<Plan, Vec<Conflict>> {
     let (last, mut others) = recorded(live, shape, who);
     let fields = fields_of(applied, shape);
     let nothing = json!({});
@@ -63,18 +56,19 @@ pub(crate) fn plan(
             object = combine(&object, applied, shape);
         }
     }
-    let Change { changed, added, removed } = compare(live, &object, shape);
+    let change = compare(live, &object, shape);
+    let is_noop = change.is_empty();
+    let Change { changed, added, removed } = change;
     let written = changed.union(added);
     if !force {
         check_conflicts(&others, &written, || {
             last_applied::claimed(live, who.manager, who.api_version, shape)
-        })
-        .map_err(Rejection::Conflicts)?;
+        })?;
     }
     take_away(&mut others, &written);
     take_away(&mut others, &removed);
     last_applied::refresh(&mut object, applied, who.manager);
-    Ok(Plan { object, pending: Pending { others, own: owned::ownable(fields), last } })
+    Ok(Plan { object, pending: Pending { others, own: owned::ownable(fields), last, is_noop } })
 }
 
 /// What the writer applied last, and what everybody else owns.
@@ -118,7 +112,8 @@ impl Pending {
     /// Sets the `managedFields` of `object`, which is what became of [`Plan::object`].
     ///
     /// What defaulting or admission changed is nobody's unless it was applied. An apply that changes neither the object
-    /// nor who owns what leaves every time as it was, so that the result equals `live`.
+    /// nor who owns what leaves every time as it was, so that the result equals `live`; one that only claims what is
+    /// there already does not say when.
     pub(crate) fn finish(self, live: Option<&Value>, object: &mut Value, shape: &Shape, who: &Writer<'_>) {
         entries::take(object);
         let nothing = json!({});
@@ -128,8 +123,9 @@ impl Pending {
         take_away(&mut entries, &change.changed);
         take_away(&mut entries, &change.removed);
         let mut own = Entry::of(who, Operation::Apply, self.own);
-        if let Some(last) = self.last.filter(|last| change.is_empty() && is_same(last, &own)) {
-            own.time = last.time;
+        let same = self.last.filter(|last| self.is_noop || change.is_empty() && is_same(last, &own));
+        if self.is_noop || same.is_some() {
+            own.time = same.and_then(|last| last.time);
         }
         entries.push(own);
         entries::put(object, entries::encode(entries));
