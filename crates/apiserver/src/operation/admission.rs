@@ -4,7 +4,7 @@
 //! record who owns what. Each step is the same for all kinds; where a kind has rules of its own, they are found here and
 //! nowhere else.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tombolo_runtime::stamp;
 
 use super::{Call, FieldValidation, Part, definition};
@@ -344,31 +344,23 @@ pub(super) fn may_delete(call: &Call<'_>, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Takes out the fields that writes to this part of an object have no say about.
-pub(super) fn take_other_parts(call: &Call<'_>, value: &mut Value) -> Map<String, Value> {
-    let fields = object::fields(value);
+/// The fields of an object that writes to this part of it have no say about.
+fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     match call.part {
-        Part::Whole if call.resource.traits.status => fields.remove_entry("status").into_iter().collect(),
-        Part::Whole => Map::new(),
-        Part::Status => {
-            // Of custom resources not even metadata is written through the status.
-            let is_own = |key: &str| match key {
-                "apiVersion" | "kind" | "status" => true,
-                "metadata" => !call.resource.is_custom(),
-                _ => false,
-            };
-            let (own, other) = std::mem::take(fields).into_iter().partition(|(key, _)| is_own(key));
-            *fields = own;
-            other
-        }
+        Part::Whole if call.resource.traits.status => &["status"],
+        Part::Whole => &[],
+        // Of custom resources not even metadata is written through the status.
+        Part::Status if call.resource.is_custom() => &["metadata", "spec"],
+        Part::Status => &["spec"],
     }
 }
 
 /// Writes down who owns which field of a new object.
 pub(super) fn record_first_owners(call: &Call<'_>, ownership: Ownership, new: &mut Value) {
-    let ignored = take_other_parts(call, new);
+    let fields = object::fields(new);
+    let kept: Vec<_> = ignored(call).iter().filter_map(|name| fields.remove_entry(*name)).collect();
     record_owners(call, ownership, None, new);
-    object::fields(new).extend(ignored);
+    object::fields(new).extend(kept);
 }
 
 /// Brings an object whose owners are known into the form in which it is stored.
@@ -386,11 +378,12 @@ pub(super) fn record_owners(call: &Call<'_>, ownership: Ownership, old: Option<&
     let shape = &call.resource.shape;
     match ownership {
         Ownership::Update => apply::update(old.or(call.resource.empty.as_ref()), new, shape, &author),
-        Ownership::Apply(pending) => pending.finish(old, new, shape, &author),
+        Ownership::Apply(pending) => pending.finish(new, &author),
     }
 }
 
 pub(super) fn author<'a>(call: &'a Call<'_>, api_version: &'a str, now: &'a str) -> apply::Writer<'a> {
     let subresource = (call.part == Part::Status).then_some("status");
-    apply::Writer { manager: &call.options.manager, api_version, subresource, now }
+    let (manager, ignored) = (call.options.manager.as_str(), ignored(call));
+    apply::Writer { manager, api_version, subresource, ignored, now }
 }

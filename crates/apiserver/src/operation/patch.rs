@@ -10,7 +10,7 @@ use super::{Call, Outcome, Part, create, update};
 use crate::core::ClusterWriter;
 use crate::invalid::FieldError;
 use crate::object;
-use crate::patch::apply::{self, Conflict, Misshapen};
+use crate::patch::apply::{self, Conflict, Kind, Misshapen};
 use crate::patch::{json, merge, strategic};
 use crate::registry::{Resource, View};
 use crate::status::Status;
@@ -81,49 +81,32 @@ fn server_side_apply(call: &Call<'_>, name: &str, mut applied: Value) -> Result<
     check_applied(call, &applied)?;
     admission::identify(call, &mut applied, Some(name))?;
     admission::to_stored(call.resource, &mut applied);
-    drop_nulls(&mut applied);
+    object::drop_nulls(&mut applied);
     let mut writer = call.core.store.write();
     let old = writer.get(&call.resource.collection, &call.key(name));
     // A part of what is not there can only be applied where a PUT would do.
     if old.is_none() && call.part != Part::Whole && !call.resource.traits.upsert {
         return Err(call.not_found(name));
     }
-    apply_in(call, &mut writer, old.as_ref(), applied)
-}
-
-/// A field that is null is a field that is not there.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
+    apply_in(call, &mut writer, old.as_ref(), &applied)
 }
 
 fn apply_in(
     call: &Call<'_>,
     writer: &mut ClusterWriter<'_>,
     old: Option<&Arc<Stored>>,
-    mut applied: Value,
+    applied: &Value,
 ) -> Result<Outcome, Status> {
-    let shape = &call.resource.shape;
-    apply::check(&applied, shape).map_err(|why| misshapen(call, &applied, &why))?;
+    let kind = Kind { shape: &call.resource.shape, empty: call.resource.empty.as_ref() };
+    apply::check(applied, kind.shape).map_err(|why| misshapen(call, applied, &why))?;
     let now = stamp(call.core.now());
     let api_version = call.resource.api_version();
     let author = admission::author(call, &api_version, &now);
-    // What this endpoint ignores cannot be owned through it; a new object has it all the same.
-    let ignored = admission::take_other_parts(call, &mut applied);
     let live = old.map(|stored| &stored.value);
-    let plan = apply::plan(live, &applied, shape, &author, call.options.force)
+    let plan = apply::plan(live, applied, kind, &author, call.options.force)
         .map_err(|conflicts| refusal(&conflicts))?;
-    let mut merged = plan.object;
-    if old.is_none() {
-        object::fields(&mut merged).extend(ignored);
-    }
     // Only the merged object is decoded: what decoding fills in was not applied by anyone.
+    let mut merged = plan.object;
     if call.resource.view != View::Stored {
         merged = admission::from_stored(call.resource, &merged);
     }

@@ -25,11 +25,6 @@ pub(crate) fn update(call: &Call<'_>, name: &str, mut value: Value) -> Result<Ou
     let Some(old) = writer.get(&call.resource.collection, &call.key(name)) else {
         return create_instead(call, &mut writer, name, value);
     };
-    if call.resource.traits.needs_version && object::meta_text(&value, "resourceVersion").is_empty() {
-        let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-        // The real server names the resource here, where it names the kind everywhere else.
-        return Err(Status::invalid(&call.resource.group, &call.resource.plural, name, &[error]));
-    }
     replace(call, &mut writer, &old, value, Ownership::Update)
 }
 
@@ -84,7 +79,10 @@ pub(super) fn replace(
     keep_other_parts(call, &old.value, &mut value);
     admission::default(call, &mut value);
     admission::record_owners(call, ownership, Some(&old.value), &mut value);
-    admission::settle(call, &mut value);
+    // What goes with its last finalizer is never stored, and shown to the writer as it was sent.
+    if !is_finished(call, &value) {
+        admission::settle(call, &mut value);
+    }
     admission::prepare_update(call, &old.value, &mut value)?;
     set_generation(call, &old.value, &mut value);
     admission::validate(call, &value, Some(&old.value))?;
@@ -107,18 +105,9 @@ fn differs_in_times_only(new: &Value, old: &Value) -> bool {
     let managers = |value| object::meta(value, "managedFields").and_then(Value::as_array);
     let (Some(now), Some(before)) = (managers(new), managers(old)) else { return false };
     now.len() == before.len()
-        && now.iter().zip(before).all(|(now, before)| is_same_but(now, before, "time"))
-        && is_same_but(&new["metadata"], &old["metadata"], "managedFields")
-        && is_same_but(new, old, "metadata")
-}
-
-/// Whether two maps are the same in all but one field.
-fn is_same_but(one: &Value, other: &Value, field: &str) -> bool {
-    let (Some(one), Some(other)) = (one.as_object(), other.as_object()) else { return false };
-    let all = |one: &Map<String, Value>, other: &Map<String, Value>| {
-        one.iter().all(|(key, value)| key == field || other.get(key) == Some(value))
-    };
-    all(one, other) && other.keys().all(|key| key == field || one.contains_key(key))
+        && now.iter().zip(before).all(|(now, before)| object::is_same_but(now, before, "time"))
+        && object::is_same_but(&new["metadata"], &old["metadata"], "managedFields")
+        && object::is_same_but(new, old, "metadata")
 }
 
 /// Stores a checked object in the place of `old`, or removes that when its last finalizer has just gone: then watchers
@@ -156,6 +145,11 @@ fn check_preconditions(call: &Call<'_>, old: &Value, new: &Value) -> Result<(), 
         return Err(other_uid(call, subject.name, asked, had));
     }
     let version = object::meta_text(new, "resourceVersion");
+    if version.is_empty() && call.resource.traits.needs_version {
+        let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+        // The real server names the resource here, where it names the kind everywhere else.
+        return Err(Status::invalid(&call.resource.group, &call.resource.plural, subject.name, &[error]));
+    }
     if !version.is_empty() && version != object::meta_text(old, "resourceVersion") {
         if version.parse::<u64>().is_err() {
             let error =

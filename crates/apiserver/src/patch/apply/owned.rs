@@ -10,7 +10,7 @@ use super::view::{self, View};
 use crate::shape::Shape;
 
 /// Parts of `metadata` that nobody owns: they are the identity of the object or kept by the server.
-const UNOWNED_METADATA: [&str; 11] = [
+const UNOWNED_METADATA: [&str; 9] = [
     "name",
     "namespace",
     "creationTimestamp",
@@ -20,8 +20,6 @@ const UNOWNED_METADATA: [&str; 11] = [
     "generation",
     "managedFields",
     "resourceVersion",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
 ];
 
 /// Where in an object a walk is: two levels have members that nobody owns.

@@ -11,7 +11,7 @@ use crate::patch::{fixtures, object_meta};
 use crate::shape::Shape;
 
 fn who<'a>(manager: &'a str, now: &'a str) -> Writer<'a> {
-    Writer { manager, api_version: "v1", subresource: None, now }
+    Writer { manager, api_version: "v1", subresource: None, ignored: &[], now }
 }
 
 fn config_map(data: Value) -> Value {
@@ -24,7 +24,7 @@ fn shape() -> Shape {
 
 fn applied(live: Option<&Value>, object: &Value, who: &Writer<'_>, force: bool) -> Value {
     let Plan { mut object, pending } = plan(live, object, &shape(), who, force).unwrap();
-    pending.finish(live, &mut object, &shape(), who);
+    pending.finish(&mut object, who);
     object
 }
 
@@ -107,7 +107,7 @@ fn subresources_have_entries_of_their_own() {
 }
 
 #[test]
-fn defaulting_gives_nobody_anything() {
+fn what_defaulting_changes_stays_with_its_owner() {
     let live = updated(None, config_map(json!({"a": "1", "b": "1"})), &who("u", "t1"));
     let who = who("a", "t2");
     let Plan { mut object, pending } =
@@ -115,10 +115,13 @@ fn defaulting_gives_nobody_anything() {
     assert!(entries::of(&object).is_none());
     object["data"]["default"] = json!("x");
     object["data"]["b"] = json!("admitted");
-    pending.finish(Some(&live), &mut object, &shape(), &who);
+    pending.finish(&mut object, &who);
     let fields: Vec<_> =
         entries::of(&object).unwrap().as_array().unwrap().iter().map(|e| &e["fieldsV1"]).collect();
-    assert_eq!(fields, [&json!({"f:data": {"f:c": {}}}), &json!({"f:data": {".": {}, "f:a": {}}})]);
+    assert_eq!(
+        fields,
+        [&json!({"f:data": {"f:c": {}}}), &json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}})]
+    );
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn a_default_that_comes_back_is_no_change() {
         let who = Writer { now, ..who };
         let Plan { mut object, pending } = plan(live, &config_map(data), &shape, &who, false).unwrap();
         object["data"]["d"] = json!("default");
-        pending.finish(live, &mut object, &shape, &who);
+        pending.finish(&mut object, &who);
         object
     };
     let first = finish(None, json!({"a": "1"}), "t1");
@@ -137,16 +140,18 @@ fn a_default_that_comes_back_is_no_change() {
 }
 
 #[test]
-fn a_container_goes_with_its_last_field() {
-    // A real server keeps a null here and, with it, the claim of whoever owned the empty container.
+fn a_container_that_somebody_owns_becomes_null_with_its_last_field() {
     let live = updated(None, config_map(json!({})), &who("u", "t1"));
     let live = applied(Some(&live), &config_map(json!({"a": "1"})), &who("a", "t2"), false);
     let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     let live = applied(Some(&live), &bare, &who("a", "t3"), false);
-    assert!(live.get("data").is_none() && entries::of(&live).is_none());
+    assert_eq!((&live["data"], summary(&live)), (&Value::Null, vec![("u", "t1", "")]));
     let live = applied(None, &config_map(json!({"a": "1"})), &who("a", "t1"), false);
     let live = applied(Some(&live), &config_map(json!({})), &who("a", "t2"), false);
-    assert_eq!(live["data"], json!({}), "unless it is applied as an empty one");
+    assert_eq!(live["data"], Value::Null, "even one that is applied empty");
+    let live = applied(None, &config_map(json!({"a": "1"})), &who("a", "t1"), false);
+    let live = applied(Some(&live), &bare, &who("a", "t2"), false);
+    assert!(live.get("data").is_none() && entries::of(&live).is_none(), "what nobody owns goes");
 }
 
 #[test]
@@ -172,7 +177,7 @@ fn identity_and_what_the_server_keeps_are_nobodys() {
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {
             "name": "x", "namespace": "y", "uid": "1", "resourceVersion": "1", "generation": 1, "selfLink": "/",
-            "creationTimestamp": "t", "deletionTimestamp": "t", "deletionGracePeriodSeconds": 0, "managedFields": [],
+            "creationTimestamp": "t", "managedFields": [],
             "generateName": "x-", "labels": {"a": "1"},
         },
     });
