@@ -24,6 +24,8 @@ pub(crate) enum Problem {
     /// A value that is not among the supported ones; the detail lists them.
     NotSupported(Value),
     Duplicate(Value),
+    /// The same for a value that is shown as this text: that of a struct, whose fields have an order.
+    DuplicateStruct(String),
     Forbidden,
     TooLong(usize),
     TooMany {
@@ -77,7 +79,7 @@ impl FieldError {
             Problem::Required => "FieldValueRequired",
             Problem::Invalid(_) => "FieldValueInvalid",
             Problem::NotSupported(_) => "FieldValueNotSupported",
-            Problem::Duplicate(_) => "FieldValueDuplicate",
+            Problem::Duplicate(_) | Problem::DuplicateStruct(_) => "FieldValueDuplicate",
             Problem::Forbidden => "FieldValueForbidden",
             Problem::TooLong(_) => "FieldValueTooLong",
             Problem::TooMany { .. } => "FieldValueTooMany",
@@ -93,6 +95,7 @@ impl FieldError {
             Problem::Invalid(value) => format!("Invalid value: {}", shown(value)),
             Problem::NotSupported(value) => format!("Unsupported value: {}", shown(value)),
             Problem::Duplicate(value) => format!("Duplicate value: {}", shown(value)),
+            Problem::DuplicateStruct(text) => format!("Duplicate value: {text}"),
             Problem::Forbidden => "Forbidden".to_owned(),
             Problem::TooLong(most) => {
                 return format!("Too long: may not be more than {most} {}", plural(*most, "byte"));
@@ -121,11 +124,17 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Several errors in one sentence: alone as it is, otherwise in brackets.
+/// Several errors in one sentence, each of them once: alone as it is, otherwise in brackets.
 pub(crate) fn summary(errors: &[FieldError]) -> String {
-    match errors {
-        [only] => only.to_string(),
-        many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors.iter().map(ToString::to_string) {
+        if !texts.contains(&error) {
+            texts.push(error);
+        }
+    }
+    match texts.as_slice() {
+        [only] => only.clone(),
+        many => format!("[{}]", many.join(", ")),
     }
 }
 

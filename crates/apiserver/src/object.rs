@@ -88,3 +88,24 @@ pub(crate) fn is_too_deep(value: &Value, left: usize) -> bool {
         _ => false,
     }
 }
+
+/// Whether two maps are the same in all but one field.
+pub(crate) fn is_same_but(one: &Value, other: &Value, field: &str) -> bool {
+    let (Some(one), Some(other)) = (one.as_object(), other.as_object()) else { return false };
+    let all = |one: &Map<String, Value>, other: &Map<String, Value>| {
+        one.iter().all(|(key, value)| key == field || other.get(key) == Some(value))
+    };
+    all(one, other) && other.keys().all(|key| key == field || one.contains_key(key))
+}
+
+/// A field that is null is a field that is not there.
+pub(crate) fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}

@@ -65,9 +65,13 @@ impl Presentation {
 
     /// A list.
     pub(super) fn list(self, resource: &Resource, page: &Page, now: Timestamp, selected: bool) -> Bytes {
-        let metadata = list_metadata(page, selected);
+        let mut metadata = list_metadata(page, selected);
         match self {
             Self::Object => {
+                // Lists of custom resources have no type that could leave it out.
+                if resource.is_custom() && page.next.is_none() {
+                    metadata["continue"] = "".into();
+                }
                 let (kind, version) = (&resource.list_kind, &resource.api_version());
                 concatenate(kind, version, &metadata, &page.items, |out, stored| {
                     put_item(out, resource, stored);

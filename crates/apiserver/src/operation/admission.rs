@@ -209,6 +209,7 @@ pub(super) fn from_stored(resource: &Resource, stored: &Value) -> Value {
 /// Fills in what a client may leave out of a new object.
 pub(super) fn prepare_create(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
     match (call.resource.group.as_str(), call.resource.kind.as_str()) {
+        ("", "Service") if call.part == Part::Status => service::prepare_create_by_status(value),
         ("", "Service") => service::prepare_create(value, &call.core.features, &call.core.network)
             .map_err(|errors| invalid(call, value, &errors))?,
         ("", "Namespace") => namespace::prepare_create(value),
@@ -257,13 +258,26 @@ pub(super) fn default(call: &Call<'_>, value: &mut Value) {
 /// Refuses an object with everything that is wrong with it.
 pub(super) fn validate(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Result<(), Status> {
     let resource = call.resource;
-    let mut errors = metadata::metadata(new, NameRule::of(&resource.group, &resource.kind));
-    errors.extend(old.and_then(|old| metadata::new_finalizers(new, old)));
+    let mut errors = metadata_errors(resource, new, old);
     errors.extend(match &resource.source {
         Source::Custom { .. } => custom_errors(resource, new, old),
         Source::Builtin(_) => builtin_errors(call, new, old),
     });
     if errors.is_empty() { Ok(()) } else { Err(invalid(call, new, &errors)) }
+}
+
+fn metadata_errors(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut errors = metadata::metadata(new, NameRule::of(&resource.group, &resource.kind));
+    match old {
+        // The server looks three times at the update of a custom resource, and says each time what it sees.
+        Some(old) if resource.is_custom() => {
+            errors.extend(metadata::changes(new, old));
+            errors.extend(metadata::changes(new, old));
+        }
+        Some(old) => errors.extend(metadata::new_finalizers(new, old)),
+        None => {}
+    }
+    errors
 }
 
 fn custom_errors(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -272,7 +286,7 @@ fn custom_errors(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<F
 }
 
 fn builtin_errors(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let whole = call.part == Part::Whole;
+    let whole = call.part == Part::Whole || old.is_none();
     match (call.resource.group.as_str(), call.resource.kind.as_str()) {
         ("", "Service") if !whole => old.map(|old| service::validate_status(new, old)).unwrap_or_default(),
         _ if !whole => Vec::new(),
@@ -330,6 +344,32 @@ pub(super) fn may_delete(call: &Call<'_>, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
+/// The fields of an object that writes to this part of it have no say about.
+fn ignored(call: &Call<'_>) -> &'static [&'static str] {
+    match call.part {
+        Part::Whole if call.resource.traits.status => &["status"],
+        Part::Whole => &[],
+        // Of custom resources not even metadata is written through the status.
+        Part::Status if call.resource.is_custom() => &["metadata", "spec"],
+        Part::Status => &["spec"],
+    }
+}
+
+/// Writes down who owns which field of a new object.
+pub(super) fn record_first_owners(call: &Call<'_>, ownership: Ownership, new: &mut Value) {
+    let fields = object::fields(new);
+    let kept: Vec<_> = ignored(call).iter().filter_map(|name| fields.remove_entry(*name)).collect();
+    record_owners(call, ownership, None, new);
+    object::fields(new).extend(kept);
+}
+
+/// Brings an object whose owners are known into the form in which it is stored.
+pub(super) fn settle(call: &Call<'_>, value: &mut Value) {
+    if let Source::Builtin(Some(ty)) = call.resource.source {
+        types::forget_empty(ty, value);
+    }
+}
+
 /// Writes down who owns which field.
 pub(super) fn record_owners(call: &Call<'_>, ownership: Ownership, old: Option<&Value>, new: &mut Value) {
     let now = stamp(call.core.now());
@@ -338,11 +378,12 @@ pub(super) fn record_owners(call: &Call<'_>, ownership: Ownership, old: Option<&
     let shape = &call.resource.shape;
     match ownership {
         Ownership::Update => apply::update(old.or(call.resource.empty.as_ref()), new, shape, &author),
-        Ownership::Apply(pending) => pending.finish(old, new, shape, &author),
+        Ownership::Apply(pending) => pending.finish(new, &author),
     }
 }
 
 pub(super) fn author<'a>(call: &'a Call<'_>, api_version: &'a str, now: &'a str) -> apply::Writer<'a> {
     let subresource = (call.part == Part::Status).then_some("status");
-    apply::Writer { manager: &call.options.manager, api_version, subresource, now }
+    let (manager, ignored) = (call.options.manager.as_str(), ignored(call));
+    apply::Writer { manager, api_version, subresource, ignored, now }
 }

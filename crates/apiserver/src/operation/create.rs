@@ -66,7 +66,12 @@ pub(super) fn create_owned(
     check_place(call, writer, object::name(&value))?;
     set_server_fields(call, &mut value)?;
     admission::default(call, &mut value);
-    admission::record_owners(call, ownership, None, &mut value);
+    admission::record_first_owners(call, ownership, &mut value);
+    admission::settle(call, &mut value);
+    // Nodes register themselves, status and all.
+    if call.resource.traits.status && !call.resource.is("", "nodes") {
+        object::fields(&mut value).remove("status");
+    }
     admission::prepare_create(call, &mut value)?;
     admission::validate(call, &value, None)?;
     let key = Key::of(&value);
@@ -134,10 +139,6 @@ fn set_server_fields(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
     }
     if call.resource.traits.generation != Generation::None {
         metadata.insert("generation".into(), 1.into());
-    }
-    // Nodes register themselves, status and all.
-    if call.resource.traits.status && !call.resource.is("", "nodes") {
-        object::fields(value).remove("status");
     }
     Ok(())
 }

@@ -131,5 +131,5 @@ fn finish_if_empty(call: &Call<'_>, writer: &mut ClusterWriter<'_>, group: &str,
         object::finalizers(&value).filter(|name| *name != CLEAN_UP).map(Value::from).collect();
     object::metadata(&mut value).insert("finalizers".into(), left.into());
     let definitions = call.core.builtin("apiextensions.k8s.io", "customresourcedefinitions");
-    update::store(&Call::new(call.core, &definitions, ""), writer, value);
+    update::store(&Call::new(call.core, &definitions, ""), writer, &definition.value, value);
 }

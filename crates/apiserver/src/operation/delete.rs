@@ -41,14 +41,6 @@ pub(crate) enum Deleted {
     Pending(Arc<Stored>),
 }
 
-impl Deleted {
-    pub(crate) fn stored(&self) -> &Arc<Stored> {
-        match self {
-            Self::Gone(stored) | Self::Pending(stored) => stored,
-        }
-    }
-}
-
 impl DeleteOptions {
     /// Reads a decoded `DeleteOptions` object.
     pub(crate) fn parse(value: &Value) -> Result<Self, Status> {
@@ -113,23 +105,23 @@ pub(super) fn delete_in(
     Ok(Deleted::Pending(stored))
 }
 
-/// Deletes everything a list would show; what refuses stays.
+/// Deletes everything a list would show, and returns that list.
 pub(crate) fn delete_collection(
     call: &Call<'_>,
     query: &ListQuery,
     options: &DeleteOptions,
 ) -> Result<Vec<Arc<Stored>>, Status> {
-    let mut gone = Vec::new();
-    for stored in list(call, query)?.items {
+    let found = list(call, query)?.items;
+    for stored in &found {
         let namespace = object::namespace(&stored.value);
         let single = Call { namespace, options: call.options.clone(), warnings: Default::default(), ..*call };
         match delete(&single, object::name(&stored.value), options) {
-            Ok(deleted) => gone.push(deleted.stored().clone()),
+            Ok(_) => {}
             Err(refused) if refused.code == 404 => {}
             Err(refused) => return Err(refused),
         }
     }
-    Ok(gone)
+    Ok(found)
 }
 
 /// Takes the object out of the store and frees what it held.

@@ -10,7 +10,7 @@ use super::{Call, Outcome, Part, create, update};
 use crate::core::ClusterWriter;
 use crate::invalid::FieldError;
 use crate::object;
-use crate::patch::apply::{self, Rejection};
+use crate::patch::apply::{self, Conflict, Kind, Misshapen};
 use crate::patch::{json, merge, strategic};
 use crate::registry::{Resource, View};
 use crate::status::Status;
@@ -81,42 +81,14 @@ fn server_side_apply(call: &Call<'_>, name: &str, mut applied: Value) -> Result<
     check_applied(call, &applied)?;
     admission::identify(call, &mut applied, Some(name))?;
     admission::to_stored(call.resource, &mut applied);
-    drop_nulls(&mut applied);
-    leave_out_other_parts(call, &mut applied);
+    object::drop_nulls(&mut applied);
     let mut writer = call.core.store.write();
     let old = writer.get(&call.resource.collection, &call.key(name));
-    if old.is_none() && call.part != Part::Whole {
+    // A part of what is not there can only be applied where a PUT would do.
+    if old.is_none() && call.part != Part::Whole && !call.resource.traits.upsert {
         return Err(call.not_found(name));
     }
     apply_in(call, &mut writer, old.as_ref(), &applied)
-}
-
-/// A field that is null is a field that is not there.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
-}
-
-/// What this endpoint ignores cannot be owned through it.
-fn leave_out_other_parts(call: &Call<'_>, applied: &mut Value) {
-    if !call.resource.traits.status {
-        return;
-    }
-    let fields = object::fields(applied);
-    match call.part {
-        Part::Whole => {
-            fields.remove("status");
-        }
-        Part::Status => {
-            fields.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"))
-        }
-    }
 }
 
 fn apply_in(
@@ -125,12 +97,14 @@ fn apply_in(
     old: Option<&Arc<Stored>>,
     applied: &Value,
 ) -> Result<Outcome, Status> {
+    let kind = Kind { shape: &call.resource.shape, empty: call.resource.empty.as_ref() };
+    apply::check(applied, kind.shape).map_err(|why| misshapen(call, applied, &why))?;
     let now = stamp(call.core.now());
     let api_version = call.resource.api_version();
     let author = admission::author(call, &api_version, &now);
     let live = old.map(|stored| &stored.value);
-    let plan = apply::plan(live, applied, &call.resource.shape, &author, call.options.force)
-        .map_err(|rejection| refusal(call, object::name(applied), &rejection))?;
+    let plan = apply::plan(live, applied, kind, &author, call.options.force)
+        .map_err(|conflicts| refusal(&conflicts))?;
     // Only the merged object is decoded: what decoding fills in was not applied by anyone.
     let mut merged = plan.object;
     if call.resource.view != View::Stored {
@@ -144,23 +118,18 @@ fn apply_in(
     }
 }
 
-fn refusal(call: &Call<'_>, name: &str, rejection: &Rejection) -> Status {
-    match rejection {
-        Rejection::Conflicts(conflicts) => {
-            let subject = call.resource.subject(name);
-            let mut status = Status::conflict(subject, "").with_causes(apply::causes(conflicts));
-            status.message = apply::message(conflicts);
-            status
-        }
-        Rejection::Misshapen(why) => {
-            let Resource { group, version, kind, .. } = &**call.resource;
-            Status::unexplained(format!(
-                "failed to create typed patch object ({}/{name}; {}, Kind={kind}): {why}",
-                call.namespace,
-                if group.is_empty() { format!("/{version}") } else { format!("{group}/{version}") },
-            ))
-        }
-    }
+/// The real server does not say which object this is about.
+fn refusal(conflicts: &[Conflict]) -> Status {
+    Status::new(409, "Conflict", apply::message(conflicts)).with_causes(apply::causes(conflicts))
+}
+
+/// Names the object as it was sent: without a namespace when that was left to the path.
+fn misshapen(call: &Call<'_>, applied: &Value, why: &Misshapen) -> Status {
+    let Resource { group, version, kind, .. } = &**call.resource;
+    let (namespace, name) = (object::namespace(applied), object::name(applied));
+    Status::unexplained(format!(
+        "failed to create typed patch object ({namespace}/{name}; {group}/{version}, Kind={kind}): {why}"
+    ))
 }
 
 fn check_applied(call: &Call<'_>, applied: &Value) -> Result<(), Status> {

@@ -103,8 +103,7 @@ pub(crate) fn bind(call: &Call<'_>, name: &str, binding: &Value) -> Result<(), S
     let old = writer.get(&call.resource.collection, &call.key(name)).ok_or_else(|| call.not_found(name))?;
     let (asked, had) = (object::uid(binding), object::uid(&old.value));
     if !asked.is_empty() && asked != had {
-        let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {had}");
-        return Err(Status::conflict(call.resource.subject(name), &why));
+        return Err(update::other_uid(call, name, asked, had));
     }
     let mut value = old.value.clone();
     rules::pod::bind(&mut value, node, call.core.now())
@@ -141,5 +140,5 @@ pub(crate) fn finalize(call: &Call<'_>, name: &str, value: &Value) -> Result<Arc
     if next == old.value {
         return Ok(old);
     }
-    Ok(Outcome::Updated(update::store(call, &mut writer, next)).stored().clone())
+    Ok(Outcome::Updated(update::store(call, &mut writer, &old.value, next)).stored().clone())
 }

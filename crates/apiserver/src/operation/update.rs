@@ -25,10 +25,6 @@ pub(crate) fn update(call: &Call<'_>, name: &str, mut value: Value) -> Result<Ou
     let Some(old) = writer.get(&call.resource.collection, &call.key(name)) else {
         return create_instead(call, &mut writer, name, value);
     };
-    if call.resource.traits.needs_version && object::meta_text(&value, "resourceVersion").is_empty() {
-        let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-        return Err(Status::invalid(&call.resource.group, &call.resource.kind, name, &[error]));
-    }
     replace(call, &mut writer, &old, value, Ownership::Update)
 }
 
@@ -38,30 +34,34 @@ fn create_instead(
     name: &str,
     mut value: Value,
 ) -> Result<Outcome, Status> {
-    if !object::uid(&value).is_empty() {
-        return Err(nobody_has(call, name, object::uid(&value)));
-    }
-    if !call.resource.traits.upsert || call.part != Part::Whole {
+    if !call.resource.traits.upsert {
         return Err(call.not_found(name));
+    }
+    if !object::uid(&value).is_empty() {
+        return Err(other_uid(call, name, object::uid(&value), ""));
     }
     // The version is that of an object that is gone, whichever that was.
     object::metadata(&mut value).remove("resourceVersion");
     create::create_in(call, writer, value)
 }
 
-/// What is said to someone who replaces an object that is not there by one with a uid.
-fn nobody_has(call: &Call<'_>, name: &str, uid: &str) -> Status {
-    let (group, plural) = (&call.resource.group, &call.resource.plural);
-    let collection = match () {
-        () if call.resource.is("", "services") => "services/specs".to_owned(),
-        () if call.resource.empty.is_none() => format!("{group}/{plural}"),
-        () => plural.clone(),
+/// What is said to someone who writes an object with another uid than it has, or than none.
+pub(super) fn other_uid(call: &Call<'_>, name: &str, asked: &str, had: &str) -> Status {
+    let (group, plural) = (call.resource.group.as_str(), call.resource.plural.as_str());
+    let collection = match (group, plural) {
+        ("", "services") => "services/specs".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        ("apiextensions.k8s.io", _) => format!("{group}/{plural}"),
+        _ if call.resource.is_custom() => format!("{group}/{plural}"),
+        _ => plural.to_owned(),
     };
     let key = call.key(name);
     let place = if key.namespace.is_empty() { String::new() } else { format!("{}/", key.namespace) };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{collection}/{place}{name}, ResourceVersion: 0, \
-         AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {had}"
     );
     Status::conflict(call.resource.subject(name), &why)
 }
@@ -79,28 +79,49 @@ pub(super) fn replace(
     keep_other_parts(call, &old.value, &mut value);
     admission::default(call, &mut value);
     admission::record_owners(call, ownership, Some(&old.value), &mut value);
+    // What goes with its last finalizer is never stored, and shown to the writer as it was sent.
+    if !is_finished(call, &value) {
+        admission::settle(call, &mut value);
+    }
     admission::prepare_update(call, &old.value, &mut value)?;
     set_generation(call, &old.value, &mut value);
     admission::validate(call, &value, Some(&old.value))?;
     admission::allocate(call, writer, Some(&old.value), &mut value)?;
     let version = object::meta(&old.value, "resourceVersion").cloned().unwrap_or_default();
     object::metadata(&mut value).insert("resourceVersion".into(), version);
-    if value == old.value {
+    if value == old.value || differs_in_times_only(&value, &old.value) {
         return Ok(Outcome::Updated(old.clone()));
     }
     if call.options.dry_run {
         return Ok(Outcome::Updated(call.pretend(value)));
     }
-    let stored = store(call, writer, value);
+    let stored = store(call, writer, &old.value, value);
     definition::after_change(call);
     Ok(Outcome::Updated(stored))
 }
 
-/// Stores a checked object, or removes it when its last finalizer has just gone.
-pub(super) fn store(call: &Call<'_>, writer: &mut ClusterWriter<'_>, value: Value) -> Arc<Stored> {
+/// Whether all that changed is when somebody last wrote what they own: then nothing was written.
+fn differs_in_times_only(new: &Value, old: &Value) -> bool {
+    let managers = |value| object::meta(value, "managedFields").and_then(Value::as_array);
+    let (Some(now), Some(before)) = (managers(new), managers(old)) else { return false };
+    now.len() == before.len()
+        && now.iter().zip(before).all(|(now, before)| object::is_same_but(now, before, "time"))
+        && object::is_same_but(&new["metadata"], &old["metadata"], "managedFields")
+        && object::is_same_but(new, old, "metadata")
+}
+
+/// Stores a checked object in the place of `old`, or removes that when its last finalizer has just gone: then watchers
+/// see it as it was, and only the writer what became of it.
+pub(super) fn store(
+    call: &Call<'_>,
+    writer: &mut ClusterWriter<'_>,
+    old: &Value,
+    value: Value,
+) -> Arc<Stored> {
     let key = crate::store::Key::of(&value);
     if is_finished(call, &value) {
-        return super::delete::remove(call, writer, &key, value);
+        super::delete::remove(call, writer, &key, old.clone());
+        return call.pretend(value);
     }
     writer.put(&call.resource.collection, key, value)
 }
@@ -121,10 +142,14 @@ fn check_preconditions(call: &Call<'_>, old: &Value, new: &Value) -> Result<(), 
     let subject = call.resource.subject(object::name(old));
     let (had, asked) = (object::uid(old), object::uid(new));
     if !asked.is_empty() && asked != had {
-        let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {had}");
-        return Err(Status::conflict(subject, &why));
+        return Err(other_uid(call, subject.name, asked, had));
     }
     let version = object::meta_text(new, "resourceVersion");
+    if version.is_empty() && call.resource.traits.needs_version {
+        let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+        // The real server names the resource here, where it names the kind everywhere else.
+        return Err(Status::invalid(&call.resource.group, &call.resource.plural, subject.name, &[error]));
+    }
     if !version.is_empty() && version != object::meta_text(old, "resourceVersion") {
         if version.parse::<u64>().is_err() {
             let error =

@@ -1,10 +1,12 @@
 //! JSON Patch (RFC 6902) with the limits and leniencies of a Kubernetes API server.
 //!
 //! The operations themselves come from the `json-patch` crate. Around them: at most [`MOST_OPERATIONS`], a budget for what
-//! `copy` may add (a handful of them double a document each time), a bound on nesting, and `test` for `null` on a member
-//! that is absent succeeds, which controllers rely on when they add the first finalizer.
+//! `copy` may add (a handful of them double a document each time), a bound on nesting, and two leniencies about members
+//! that are absent: a `test` for `null` succeeds, which controllers rely on when they add the first finalizer, and a
+//! `replace` adds them.
 
-use json_patch::{PatchOperation, TestOperation, jsonptr::Pointer, patch_unsafe};
+use json_patch::jsonptr::Pointer;
+use json_patch::{AddOperation, PatchOperation, ReplaceOperation, TestOperation, patch_unsafe};
 use serde_json::Value;
 
 /// More operations than this in one patch are refused.
@@ -67,21 +69,31 @@ fn decode(raw: &Value) -> Result<PatchOperation, Error> {
     serde_json::from_value(raw).map_err(|error| Error::Apply(error.to_string()))
 }
 
-fn perform(document: &mut Value, operation: PatchOperation) -> Result<(), Error> {
+fn perform(document: &mut Value, mut operation: PatchOperation) -> Result<(), Error> {
     if let PatchOperation::Test(test) = &operation
         && tests_absence(document, test)
     {
         return Ok(());
+    }
+    if let PatchOperation::Replace(ReplaceOperation { path, value }) = &mut operation
+        && is_absent(document, path)
+    {
+        let (path, value) = (path.clone(), value.take());
+        operation = PatchOperation::Add(AddOperation { path, value });
     }
     patch_unsafe(document, &[operation]).map_err(|error| Error::Apply(error.to_string()))
 }
 
 /// Whether the operation tests for `null` where the parent exists and the member does not.
 fn tests_absence(document: &Value, test: &TestOperation) -> bool {
-    let Some((parent, member)) = test.path.split_back() else { return false };
-    test.value.is_null()
-        && matches!(document.pointer(parent.as_str()), Some(Value::Object(fields))
-            if !fields.contains_key(member.decoded().as_ref()))
+    test.value.is_null() && is_absent(document, &test.path)
+}
+
+/// Whether the parent is an object that has no such member.
+fn is_absent(document: &Value, path: &Pointer) -> bool {
+    let Some((parent, member)) = path.split_back() else { return false };
+    matches!(document.pointer(parent.as_str()), Some(Value::Object(fields))
+        if !fields.contains_key(member.decoded().as_ref()))
 }
 
 struct Budget {
@@ -161,6 +173,10 @@ mod tests {
             (json!([{"op": "add", "path": "/a/b/-", "value": 3}]), json!({"a": {"b": [1, 2, 3]}, "c": "x"})),
             (json!([{"op": "remove", "path": "/a"}]), json!({"c": "x"})),
             (json!([{"op": "replace", "path": "/c", "value": null}]), json!({"a": {"b": [1, 2]}, "c": null})),
+            (
+                json!([{"op": "replace", "path": "/a/d", "value": 1}]),
+                json!({"a": {"b": [1, 2], "d": 1}, "c": "x"}),
+            ),
             (json!([{"op": "move", "from": "/c", "path": "/d"}]), json!({"a": {"b": [1, 2]}, "d": "x"})),
             (
                 json!([{"op": "copy", "from": "/c", "path": "/a/d"}]),
@@ -200,7 +216,7 @@ mod tests {
             json!({"op": "remove", "path": "/b"}),
             json!({"op": "remove"}),
             json!({"op": "test", "path": "/a", "value": 2}),
-            json!({"op": "replace", "path": "/b", "value": 2}),
+            json!({"op": "replace", "path": "/b/c", "value": 2}),
             json!({"op": "add", "path": "/b/c", "value": 2}),
         ] {
             let error = apply(&object, &json!([operation])).unwrap_err();

@@ -41,8 +41,7 @@ pub(super) fn sealed(new: &Value, old: &Value, paths: &[&str]) -> Vec<FieldError
         wrong.push(FieldError::forbidden("immutable", SEALED));
     }
     for path in paths {
-        let (new, old) = (field::at(new, path), field::at(old, path));
-        if !field::is_alike(new, old) {
+        if field::at(new, path) != field::at(old, path) {
             wrong.push(FieldError::forbidden(*path, SEALED));
         }
     }

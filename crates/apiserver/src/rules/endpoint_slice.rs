@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::{field, ip, metadata, names, unchanged};
+use super::{field, ip, metadata, names};
 use crate::invalid::{FieldError, Problem};
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
@@ -33,24 +33,49 @@ pub(crate) fn prepare(slice: &mut Value) {
 
 /// Everything that is wrong with a slice. Metadata is judged elsewhere.
 pub(crate) fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut wrong: Vec<FieldError> = address_type(new).into_iter().collect();
-    wrong.extend(ports(new));
+    let mut wrong = ports(new);
     // Endpoints that were good enough once stay good enough.
-    if old.is_none_or(|old| field::list(old, "endpoints") != field::list(new, "endpoints")) {
+    let is_new = old.is_none_or(|old| field::list(old, "endpoints") != field::list(new, "endpoints"));
+    if is_new {
         wrong.extend(endpoints(new));
     }
-    wrong.extend(old.and_then(|old| unchanged(new, old, "addressType")));
+    // What the type of the object says by itself is looked at last.
+    wrong.extend(address_type(new, old));
+    if is_new {
+        wrong.extend(address_counts(new));
+    }
     wrong
 }
 
-fn address_type(slice: &Value) -> Option<FieldError> {
-    match field::text(slice, "addressType") {
-        "" => Some(FieldError::required("addressType", "")),
-        kind if !ADDRESS_TYPES.contains(&kind) => {
-            Some(FieldError::not_supported("addressType", kind, &ADDRESS_TYPES))
-        }
-        _ => None,
+fn address_type(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let path = "addressType";
+    let kind = field::text(new, path);
+    let mut wrong = Vec::new();
+    if kind.is_empty() {
+        wrong.push(FieldError::required(path, ""));
     }
+    match old.map(|old| field::text(old, path)) {
+        Some(before) if before == kind => return Vec::new(),
+        Some(_) => wrong.push(FieldError::invalid(path, Value::Null, "field is immutable")),
+        None if wrong.is_empty() && !ADDRESS_TYPES.contains(&kind) => {
+            wrong.push(FieldError::not_supported(path, kind, &ADDRESS_TYPES));
+        }
+        None => {}
+    }
+    wrong
+}
+
+fn address_counts(slice: &Value) -> Vec<FieldError> {
+    let numbered = field::list(slice, "endpoints").iter().enumerate();
+    numbered
+        .filter_map(|(index, endpoint)| {
+            let path = format!("endpoints[{index}].addresses");
+            match field::list(endpoint, "addresses").len() {
+                0 => Some(FieldError::required(path, "")),
+                count => too_many(&path, count, MOST_ADDRESSES),
+            }
+        })
+        .collect()
 }
 
 fn ports(slice: &Value) -> Vec<FieldError> {
@@ -106,10 +131,6 @@ fn endpoint(endpoint: &Value, kind: &str, path: &str) -> Vec<FieldError> {
     let addresses = field::texts(endpoint, "addresses");
     let list = format!("{path}.addresses");
     let mut wrong = Vec::new();
-    if addresses.is_empty() {
-        wrong.push(FieldError::required(list.clone(), "must contain at least 1 address"));
-    }
-    wrong.extend(too_many(&list, addresses.len(), MOST_ADDRESSES));
     for (index, text) in addresses.iter().enumerate() {
         wrong.extend(address(text, kind, &list, &format!("{list}[{index}]")));
     }
@@ -225,7 +246,7 @@ mod tests {
                 json!({"addressType": "IP"}),
                 "addressType: Unsupported value: \"IP\": supported values: \"FQDN\", \"IPv4\", \"IPv6\"",
             ),
-            (of(json!([])), "endpoints[0].addresses: Required value: must contain at least 1 address"),
+            (of(json!([])), "endpoints[0].addresses: Required value"),
             (
                 of(json!(vec!["10.0.0.1"; 101])),
                 "endpoints[0].addresses: Too many: 101: must have at most 100 items",
@@ -278,6 +299,6 @@ mod tests {
     fn the_address_type_is_for_life() {
         let (old, new) = (json!({"addressType": "IPv4"}), json!({"addressType": "IPv6"}));
         let wrong: Vec<_> = validate(&new, Some(&old)).iter().map(ToString::to_string).collect();
-        assert_eq!(wrong, ["addressType: Invalid value: \"IPv6\": field is immutable"]);
+        assert_eq!(wrong, ["addressType: Invalid value: null: field is immutable"]);
     }
 }

@@ -27,6 +27,15 @@ pub(crate) fn metadata(object: &Value, rule: NameRule) -> Vec<FieldError> {
     wrong
 }
 
+/// Everything that is wrong with the metadata of an object that takes the place of `old`.
+pub(crate) fn changes(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut wrong: Vec<FieldError> = new_finalizers(new, old).into_iter().collect();
+    wrong.extend(labels(new, "metadata.labels"));
+    wrong.extend(annotations(new, "metadata.annotations"));
+    wrong.extend(owners(new));
+    wrong
+}
+
 /// The error for finalizers that were added although the object is being deleted.
 pub(crate) fn new_finalizers(new: &Value, old: &Value) -> Option<FieldError> {
     field::at(old, "metadata.deletionTimestamp")?;

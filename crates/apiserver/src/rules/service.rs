@@ -23,7 +23,7 @@ use serde_json::Value;
 pub(crate) use allocation::{Addresses, allocate, release};
 pub(crate) use defaults::{default, on_read};
 pub(crate) use load_balancer::validate_status;
-pub(crate) use prepare::{prepare_create, prepare_status, prepare_update};
+pub(crate) use prepare::{prepare_create, prepare_create_by_status, prepare_status, prepare_update};
 pub(crate) use validation::validate;
 
 use super::field;

@@ -4,6 +4,9 @@
 //! `omitempty` disappear, structs that are not behind a pointer always appear, lists and maps that are always written
 //! become null when empty, and times, quantities and base64 take their canonical form. [`normalize`] gives a checked
 //! [`Value`] that form, so that stored objects look alike however they came in.
+//!
+//! All but one thing: lists and maps that came empty become null in storage only, with [`forget_empty`]. Whoever sends an
+//! empty list where there was none has changed the object, and owns the list.
 
 use serde_json::{Map, Value};
 
@@ -19,11 +22,44 @@ pub(crate) fn normalize(ty: TypeRef, value: &mut Value) {
     }
 }
 
+/// Takes away what storage does not keep: protobuf cannot tell an empty list from none; JSON can.
+pub(crate) fn forget_empty(ty: TypeRef, value: &mut Value) {
+    if let Value::Object(object) = value {
+        forget_in(ty.0, object);
+    }
+}
+
+fn forget_in(of: &'static Struct, object: &mut Map<String, Value>) {
+    for field in &of.fields {
+        let Some(value) = object.get_mut(field.name) else { continue };
+        let is_list = !field.pointer && matches!(field.node.what, What::List(_) | What::Map(_));
+        if is_list && of.has_protobuf() && is_empty(value) {
+            *value = Value::Null;
+        } else {
+            forget_below(&field.node, value);
+        }
+    }
+}
+
+fn forget_below(node: &'static Node, value: &mut Value) {
+    match (&node.what, value) {
+        (What::Struct(id), Value::Object(object)) => forget_in(structure(*id), object),
+        (What::Pointer(inner), value) => forget_below(inner, value),
+        (What::List(element), Value::Array(list)) => {
+            list.iter_mut().for_each(|value| forget_below(element, value));
+        }
+        (What::Map(element), Value::Object(object)) => {
+            object.values_mut().for_each(|value| forget_below(element, value));
+        }
+        _ => {}
+    }
+}
+
 fn record(of: &'static Struct, object: &mut Map<String, Value>) {
     for field in &of.fields {
         match object.get_mut(field.name) {
             Some(value) => {
-                if !present(of, field, value) {
+                if !present(field, value) {
                     object.remove(field.name);
                 }
             }
@@ -37,19 +73,13 @@ fn record(of: &'static Struct, object: &mut Map<String, Value>) {
 }
 
 /// Brings a field's value into its form; says whether the field stays.
-fn present(of: &'static Struct, field: &'static Field, value: &mut Value) -> bool {
+fn present(field: &'static Field, value: &mut Value) -> bool {
     settle(&field.node, value);
     if field.pointer {
         return !(value.is_null() && field.omit_empty);
     }
     match &field.node.what {
-        What::List(_) | What::Map(_) if is_empty(value) => {
-            // Protobuf cannot tell an empty list from none; JSON can.
-            if of.has_protobuf() {
-                *value = Value::Null;
-            }
-            !field.omit_empty
-        }
+        What::List(_) | What::Map(_) if is_empty(value) => !field.omit_empty,
         What::Time | What::MicroTime => !(value.is_null() && field.omit_zero),
         What::String | What::Bytes | What::Bool | What::Int32 | What::Int64 | What::Float64 => {
             if value.is_null() {

@@ -97,9 +97,9 @@ async fn an_update_without_a_version_is_refused_where_the_kind_demands_one() {
     let budget = json!({"metadata": {"name": "a"}, "spec": {"minAvailable": 1}});
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     let cases = [
-        (WIDGETS, widget("a"), "Widget.shop.example"),
-        (LEASES, lease, "Lease.coordination.k8s.io"),
-        (budgets, budget, "PodDisruptionBudget.policy"),
+        (WIDGETS, widget("a"), "widgets.shop.example"),
+        (LEASES, lease, "leases.coordination.k8s.io"),
+        (budgets, budget, "poddisruptionbudgets.policy"),
     ];
     for (place, object, kind) in cases {
         wire.create(place, &object).await;

@@ -19,6 +19,7 @@ mod lists;
 mod mutate;
 mod mutations;
 mod objects;
+mod oddities;
 mod patches;
 mod repeatable;
 mod services;

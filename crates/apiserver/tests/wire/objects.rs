@@ -145,11 +145,11 @@ async fn an_update_for_another_object_of_that_name_is_a_conflict() {
     let mut object = wire.create(CONFIG_MAPS, &config_map("a")).await;
     let had = uid(&object).to_owned();
     object["metadata"]["uid"] = json!("11111111-2222-3333-4444-555555555555");
-    let why = format!(
-        "Precondition failed: UID in precondition: 11111111-2222-3333-4444-555555555555, UID in object meta: {had}"
+    let message = format!(
+        "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, \
+         Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+         UID in precondition: 11111111-2222-3333-4444-555555555555, UID in object meta: {had}"
     );
-    // A real server puts the words of its storage, with the key, before this.
-    let message = format!("Operation cannot be fulfilled on configmaps \"a\": {why}");
     wire.put(&format!("{CONFIG_MAPS}/a"), &object).await.refuses(409, "Conflict", &message);
     let odd = json!({"metadata": {"resourceVersion": "x"}});
     let reply = wire.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &odd).await;
@@ -200,11 +200,9 @@ async fn a_put_to_a_free_name_creates_only_what_may_be_created_that_way() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_gone_is_not_replaced_by_one_with_its_uid() {
     let wire = Wire::new();
-    for (place, subject, key) in [
-        (SERVICES, "services", "services/specs"),
-        (LEASES, "leases.coordination.k8s.io", "leases"),
-        (CONFIG_MAPS, "configmaps", "configmaps"),
-    ] {
+    for (place, subject, key) in
+        [(SERVICES, "services", "services/specs"), (LEASES, "leases.coordination.k8s.io", "leases")]
+    {
         let body = json!({"metadata": {"name": "gone", "uid": "u"}, "spec": {"ports": [{"port": 80}]}});
         let body = if place == SERVICES { body } else { json!({"metadata": {"name": "gone", "uid": "u"}}) };
         let message = format!(
@@ -214,6 +212,10 @@ async fn an_object_that_is_gone_is_not_replaced_by_one_with_its_uid() {
         );
         wire.put(&format!("{place}/gone"), &body).await.refuses(409, "Conflict", &message);
     }
+    // What no PUT creates is simply not there.
+    let body = json!({"metadata": {"name": "gone", "uid": "u"}});
+    let message = "configmaps \"gone\" not found";
+    wire.put(&format!("{CONFIG_MAPS}/gone"), &body).await.refuses(404, "NotFound", message);
 }
 
 /// A kind, an object of it, and patches with whether they move the generation.

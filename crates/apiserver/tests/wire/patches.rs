@@ -206,7 +206,9 @@ async fn several_managers_share_and_force_takes_over() {
 
     let reply = wire.apply(&path, "two", &body(json!({"x": "mine", "y": "2"}))).await;
     reply.refuses(409, "Conflict", "Apply failed with 1 conflict: conflict with \"one\": .data.x");
-    assert_eq!(reply.json["details"]["name"], "a");
+    let cause =
+        json!({"reason": "FieldManagerConflict", "message": "conflict with \"one\"", "field": ".data.x"});
+    assert_eq!(reply.json["details"], json!({"causes": [cause]}), "not a word about the object");
     let after =
         wire.apply(&format!("{path}?force=true"), "two", &body(json!({"x": "mine", "y": "2"}))).await.ok(200);
     assert_eq!(after["data"], json!({"x": "mine", "y": "2"}));

@@ -15,7 +15,7 @@ use tombolo_apiserver::Options;
 use tombolo_testkit::{Cluster, real_only};
 
 use crate::generate::Generator;
-use crate::side::Side;
+use crate::side::{NO_ANSWER, Side};
 
 /// Enough that every kind meets every operation.
 const OPERATIONS: usize = 150;
@@ -35,6 +35,11 @@ async fn run(seed: u64, operations: usize) -> Vec<String> {
     for number in 0..operations {
         let operation = generator.next();
         let answers = (embedded.perform(&operation).await, real.perform(&operation).await);
+        // The real server panics where a Service that came to be through its status, and so without an address, becomes an
+        // ExternalName. Whether the other one refused it as well shows later.
+        if answers.1.code == NO_ANSWER {
+            continue;
+        }
         if answers.0 != answers.1 {
             let (codes, what) =
                 ((answers.0.code, answers.1.code), difference(&answers.0.body, &answers.1.body));

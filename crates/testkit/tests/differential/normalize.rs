@@ -36,6 +36,8 @@ impl Names {
                 ("continue", Value::String(text)) => if text.is_empty() { "" } else { "more" }.into(),
                 // Fields of managers come in an order that says nothing.
                 ("managedFields", Value::Array(entries)) => self.managers(entries),
+                // Conflicts with several managers come in the order of a Go map, which is none.
+                ("causes", Value::Array(causes)) => self.causes(causes),
                 _ => self.normalize(value),
             };
             result.insert(key.clone(), value);
@@ -52,6 +54,14 @@ impl Names {
         entries.into()
     }
 
+    fn causes(&mut self, causes: &[Value]) -> Value {
+        let mut causes: Vec<Value> = causes.iter().map(|cause| self.normalize(cause)).collect();
+        if causes.iter().all(|cause| cause["reason"] == "FieldManagerConflict") {
+            causes.sort_by_key(|cause| cause["message"].to_string());
+        }
+        causes.into()
+    }
+
     fn uid(&mut self, uid: &str) -> String {
         let next = format!("uid-{}", self.uids.len());
         self.uids.entry(uid.to_owned()).or_insert(next).clone()
@@ -62,10 +72,12 @@ impl Names {
         self.versions.entry(version.to_owned()).or_insert(next).clone()
     }
 
-    /// Uids in the middle of messages.
+    /// Uids and versions in the middle of messages.
     fn text(&self, text: &str) -> String {
-        let text =
-            self.uids.iter().fold(text.to_owned(), |text, (uid, name)| text.replace(uid.as_str(), name));
+        let text = self
+            .uids
+            .iter()
+            .fold(without_version(text), |text, (uid, name)| text.replace(uid.as_str(), name));
         // Several real servers share one etcd.
         (0..100)
             .fold(text, |text, number| text.replace(&format!("Key: /cluster{number}/"), "Key: /registry/"))
@@ -75,4 +87,11 @@ impl Names {
 /// An address that a server gave.
 fn address(ip: &str) -> String {
     if ip.starts_with("10.96.") { "an address".to_owned() } else { ip.to_owned() }
+}
+
+/// A message about a precondition without the version that the server's own object has.
+fn without_version(text: &str) -> String {
+    const BEFORE: &str = "does not match the ResourceVersion in record (";
+    let Some((head, tail)) = text.split_once(BEFORE) else { return text.to_owned() };
+    format!("{head}{BEFORE}a version{}", tail.trim_start_matches(|letter: char| letter.is_ascii_digit()))
 }

@@ -19,6 +19,9 @@ const LAST: &str = "zz-last";
 const CERTIFICATE: &str = "kube-root-ca.crt";
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The code of a connection that ended before an answer came.
+pub(crate) const NO_ANSWER: u16 = 0;
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -68,7 +71,10 @@ impl Side {
         if !media.is_empty() {
             request = request.header("content-type", media);
         }
-        let response = self.client.send(request.body(bytes.into()).unwrap()).await.unwrap();
+        let response = match self.client.send(request.body(bytes.into()).unwrap()).await {
+            Ok(response) => response,
+            Err(error) => return (NO_ANSWER, error.to_string().into()),
+        };
         let code = response.status().as_u16();
         let bytes = response.into_body().collect_bytes().await.unwrap();
         (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into()))

@@ -23,6 +23,15 @@ impl Change {
         self.changed.is_empty() && self.added.is_empty() && self.removed.is_empty()
     }
 
+    /// The same without some fields of the object, whatever is below them.
+    pub(super) fn without(self, fields: &[&str]) -> Self {
+        Self {
+            changed: self.changed.without(fields),
+            added: self.added.without(fields),
+            removed: self.removed.without(fields),
+        }
+    }
+
     fn attach(&mut self, element: impl FnOnce() -> String, (mark, below): (Mark, Change)) {
         if mark == Mark::Same && below.is_empty() {
             return;

@@ -50,6 +50,14 @@ impl FieldSet {
         self.nodes.remove(element);
     }
 
+    /// The same without these fields and everything below them.
+    pub(super) fn without(mut self, fields: &[&str]) -> FieldSet {
+        for name in fields {
+            self.remove(&element::field(name));
+        }
+        self
+    }
+
     /// Applies `change` to the set below `element`, and forgets the element when nothing is left of it.
     pub(super) fn edit(&mut self, element: &str, change: impl FnOnce(&mut Node)) {
         if let Some(node) = self.nodes.get_mut(element) {

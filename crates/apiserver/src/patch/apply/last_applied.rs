@@ -6,7 +6,6 @@
 use serde_json::Value;
 
 use super::compare::compare;
-use super::element;
 use super::fieldset::FieldSet;
 use super::owned::fields_of;
 use crate::shape::Shape;
@@ -45,15 +44,4 @@ pub(super) fn refresh(object: &mut Value, applied: &Value, manager: &str) {
         annotations.remove(ANNOTATION);
     }
     annotations.insert(ANNOTATION.to_owned(), format!("{applied}\n").into());
-}
-
-/// Takes the annotation out of what an apply changed: to keep it up to date does not take it from its owner.
-pub(super) fn disregard(changed: &mut FieldSet, manager: &str) {
-    if manager == MANAGER {
-        changed.edit("f:metadata", |metadata| {
-            metadata.below.edit("f:annotations", |annotations| {
-                annotations.below.remove(&element::field(ANNOTATION));
-            });
-        });
-    }
 }

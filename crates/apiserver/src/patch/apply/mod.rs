@@ -1,11 +1,8 @@
 //! Server-side apply: who owns which field, and what happens when several people write one object.
 //!
 //! Every write is attributed to a manager. [`update()`] tracks ordinary writes; [`plan()`] merges an applied configuration
-//! into the live object and [`Pending::finish`] records the outcome, so that defaulting and admission can run in between.
+//! that [`check()`] has passed into the live object and [`Pending::finish`] records the outcome, so that defaulting and admission can run in between.
 //! Ownership is a `FieldSet` per manager, stored in `metadata.managedFields`.
-//!
-//! The fields of the applied object that its endpoint ignores (`status` on the main one, all but `status` on `/status`)
-//! must be taken out before: whoever may not set a field cannot own it.
 
 mod combine;
 mod compare;
@@ -27,8 +24,9 @@ mod properties;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use conflict::{causes, message};
-pub(crate) use plan::{Pending, Rejection, plan};
+pub(crate) use conflict::{Conflict, causes, message};
+pub(crate) use owned::{Misshapen, check};
+pub(crate) use plan::{Kind, Pending, plan};
 pub(crate) use update::update;
 
 /// Who writes, through what, and when.
@@ -39,6 +37,8 @@ pub(crate) struct Writer<'a> {
     /// The version the object was written in, such as `apps/v1`.
     pub api_version: &'a str,
     pub subresource: Option<&'a str>,
+    /// The fields of the object that this endpoint ignores: whoever may not set a field cannot own it.
+    pub ignored: &'static [&'static str],
     /// The time of the write, RFC 3339 in UTC with whole seconds.
     pub now: &'a str,
 }

@@ -10,7 +10,7 @@ use super::view::{self, View};
 use crate::shape::Shape;
 
 /// Parts of `metadata` that nobody owns: they are the identity of the object or kept by the server.
-const UNOWNED_METADATA: [&str; 11] = [
+const UNOWNED_METADATA: [&str; 9] = [
     "name",
     "namespace",
     "creationTimestamp",
@@ -20,8 +20,6 @@ const UNOWNED_METADATA: [&str; 11] = [
     "generation",
     "managedFields",
     "resourceVersion",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
 ];
 
 /// Where in an object a walk is: two levels have members that nobody owns.
@@ -112,7 +110,7 @@ fn items_of(items: &[Value], shape: &Shape) -> FieldSet {
 }
 
 /// Whether an object may be applied: all fields are declared, all elements of a list have an identity of their own.
-pub(super) fn check(value: &Value, shape: &Shape) -> Result<(), Misshapen> {
+pub(crate) fn check(value: &Value, shape: &Shape) -> Result<(), Misshapen> {
     check_below(value, shape, &mut Vec::new())
 }
 

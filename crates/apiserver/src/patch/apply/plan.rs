@@ -7,22 +7,14 @@ use super::compare::{Change, compare};
 use super::conflict::Conflict;
 use super::entries::{self, Entry, Operation};
 use super::fieldset::FieldSet;
-use super::owned::{self, Misshapen, fields_of};
+use super::owned::{self, fields_of};
 use super::prune::prune;
 use super::{Writer, last_applied, update};
+use crate::object;
 use crate::shape::Shape;
 
 /// Who owns the fields of an object that was written before anybody tracked it.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-
-/// Why an object was not applied.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Rejection {
-    /// The applied object does not fit its shape; a real server answers 500.
-    Misshapen(Misshapen),
-    /// Others own what would change: 409.
-    Conflicts(Vec<Conflict>),
-}
 
 /// An applied configuration on its way into the store.
 #[derive(Debug)]
@@ -38,19 +30,37 @@ pub(crate) struct Pending {
     others: Vec<Entry>,
     own: FieldSet,
     last: Option<Entry>,
+    /// Whether the configuration was all there already.
+    is_noop: bool,
 }
 
-/// Merges `applied` into `live`. With `force` fields are taken from whoever owns them.
-pub(crate) fn plan(
+/// What a server knows about all objects of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind<'a> {
+    pub shape: &'a Shape,
+    /// An object with nothing in it, where its type has fields that are there all the same.
+    pub empty: Option<&'a Value>,
+}
+
+impl<'a> From<&'a Shape> for Kind<'a> {
+    fn from(shape: &'a Shape) -> Self {
+        Self { shape, empty: None }
+    }
+}
+
+/// Merges `applied`, which must have passed [`check`](super::check()), into `live`. Fails when others own what would
+/// change; with `force` fields are taken from whoever owns them.
+pub(crate) fn plan<'a>(
     live: Option<&Value>,
     applied: &Value,
-    shape: &Shape,
+    kind: impl Into<Kind<'a>>,
     who: &Writer<'_>,
     force: bool,
-) -> Result<Plan, Rejection> {
-    owned::check(applied, shape).map_err(Rejection::Misshapen)?;
-    let (last, mut others) = recorded(live, shape, who);
-    let fields = fields_of(applied, shape);
+) -> Result<Plan, Vec<Conflict>> {
+    let kind = kind.into();
+    let shape = kind.shape;
+    let (last, mut others) = recorded(live, kind, who);
+    let fields = fields_of(applied, shape).without(who.ignored);
     let nothing = json!({});
     let live = live.unwrap_or(&nothing);
     let mut object = combine(live, applied, shape);
@@ -59,31 +69,30 @@ pub(crate) fn plan(
         let owned = others.iter().fold(fields.clone(), |all, entry| all.union(entry.fields.clone()));
         if !last.fields.is_subset(&owned) {
             object = prune(object, &last.fields, &owned, shape);
-            // A container that is applied empty went with what was in it: applying must not depend on what was there.
-            object = combine(&object, applied, shape);
         }
     }
-    let Change { changed, added, removed } = compare(live, &object, shape);
+    let is_noop = is_same_object(live, &object);
+    let Change { changed, added, removed } = compare(live, &object, shape).without(who.ignored);
     let written = changed.union(added);
     if !force {
         check_conflicts(&others, &written, || {
             last_applied::claimed(live, who.manager, who.api_version, shape)
-        })
-        .map_err(Rejection::Conflicts)?;
+        })?;
     }
     take_away(&mut others, &written);
     take_away(&mut others, &removed);
     last_applied::refresh(&mut object, applied, who.manager);
-    Ok(Plan { object, pending: Pending { others, own: owned::ownable(fields), last } })
+    Ok(Plan { object, pending: Pending { others, own: owned::ownable(fields), last, is_noop } })
 }
 
 /// What the writer applied last, and what everybody else owns.
-fn recorded(live: Option<&Value>, shape: &Shape, who: &Writer<'_>) -> (Option<Entry>, Vec<Entry>) {
+fn recorded(live: Option<&Value>, kind: Kind<'_>, who: &Writer<'_>) -> (Option<Entry>, Vec<Entry>) {
     let Some(live) = live else { return (None, Vec::new()) };
     let mut entries = entries::of(live).and_then(|fields| entries::decode(fields).ok()).unwrap_or_default();
     if entries.is_empty() {
         let anybody = Writer { manager: BEFORE_FIRST_APPLY, ..*who };
-        entries = update::write(entries, compare(&json!({}), live, shape), &anybody);
+        let change = compare(kind.empty.unwrap_or(&json!({})), live, kind.shape).without(who.ignored);
+        entries = update::write(entries, change, &anybody);
     }
     let own = entries.iter().position(|entry| entry.is_of(who, Operation::Apply));
     (own.map(|own| entries.remove(own)), entries)
@@ -117,25 +126,22 @@ fn take_away(entries: &mut [Entry], fields: &FieldSet) {
 impl Pending {
     /// Sets the `managedFields` of `object`, which is what became of [`Plan::object`].
     ///
-    /// What defaulting or admission changed is nobody's unless it was applied. An apply that changes neither the object
-    /// nor who owns what leaves every time as it was, so that the result equals `live`.
-    pub(crate) fn finish(self, live: Option<&Value>, object: &mut Value, shape: &Shape, who: &Writer<'_>) {
-        entries::take(object);
-        let nothing = json!({});
-        let mut change = compare(live.unwrap_or(&nothing), object, shape);
-        last_applied::disregard(&mut change.changed, who.manager);
-        let mut entries = self.others;
-        take_away(&mut entries, &change.changed);
-        take_away(&mut entries, &change.removed);
+    /// What defaulting or admission changed meanwhile stays with whoever owns it. An apply that changes nothing keeps its
+    /// time; one that only claims what is there already does not say when.
+    pub(crate) fn finish(self, object: &mut Value, who: &Writer<'_>) {
         let mut own = Entry::of(who, Operation::Apply, self.own);
-        if let Some(last) = self.last.filter(|last| change.is_empty() && is_same(last, &own)) {
-            own.time = last.time;
+        if self.is_noop {
+            own.time = self.last.and_then(|last| last.time);
         }
+        let mut entries = self.others;
         entries.push(own);
+        entries::take(object);
         entries::put(object, entries::encode(entries));
     }
 }
 
-fn is_same(last: &Entry, own: &Entry) -> bool {
-    last.api_version == own.api_version && last.fields == own.fields
+/// Whether an object without entries is the live one, to the last empty list.
+fn is_same_object(live: &Value, object: &Value) -> bool {
+    object::is_same_but(live, object, "metadata")
+        && object::is_same_but(&live["metadata"], &object["metadata"], "managedFields")
 }

@@ -9,21 +9,22 @@ use super::view;
 use crate::shape::Shape;
 
 /// Removes from `merged` what is in `last` but in nobody's set. `owned` is the union of all sets, the new one of the
-/// manager included.
+/// manager included. A container that somebody owns but nothing is left of becomes null, even one that is applied empty:
+/// that is what a real server makes of it.
 pub(super) fn prune(mut merged: Value, last: &FieldSet, owned: &FieldSet, shape: &Shape) -> Value {
     let last = with_parents(last, shape);
     let all = with_parents(&fields_of(&merged, shape), shape);
     let kept = fields_left(&merged, &last, shape).union(with_parents(owned, shape));
     let kept = fields_left(&merged, &all.clone().difference(&kept), shape);
     let doomed = all.difference(&kept).intersection(&last);
-    remove(&mut merged, &doomed, Emptied::Goes, shape);
+    remove(&mut merged, &doomed, shape);
     merged
 }
 
 /// The fields of what is left of `value` without `doomed`.
 fn fields_left(value: &Value, doomed: &FieldSet, shape: &Shape) -> FieldSet {
     let mut left = value.clone();
-    remove(&mut left, doomed, Emptied::IsNull, shape);
+    remove(&mut left, doomed, shape);
     with_parents(&fields_of(&left, shape), shape)
 }
 
@@ -45,60 +46,38 @@ fn with_parents(set: &FieldSet, shape: &Shape) -> FieldSet {
     all
 }
 
-/// What becomes of a container that is not removed itself but loses all it has.
-#[derive(Clone, Copy, PartialEq)]
-enum Emptied {
-    /// It counts as there.
-    IsNull,
-    Goes,
-}
-
-#[derive(PartialEq)]
-enum Fate {
-    Stays,
-    Doomed,
-    Emptied,
-}
-
-fn fate(value: &mut Value, step: &str, doomed: &FieldSet, emptied: Emptied, shape: &Shape) -> Fate {
+/// Whether a field or an element stays; a container that stays but loses all it has becomes null.
+fn stays(value: &mut Value, step: &str, doomed: &FieldSet, shape: &Shape) -> bool {
     match doomed.get(step) {
-        None => Fate::Stays,
-        Some(node) if node.member => Fate::Doomed,
+        None => true,
+        Some(node) if node.member => false,
         Some(node) => {
-            if !remove(value, &node.below, emptied, shape) {
-                return Fate::Stays;
+            if remove(value, &node.below, shape) {
+                *value = Value::Null;
             }
-            *value = Value::Null;
-            if emptied == Emptied::Goes { Fate::Emptied } else { Fate::Stays }
+            true
         }
     }
 }
 
 /// Removes the members of `doomed` from a value; says whether it had any fields and all were members.
-fn remove(value: &mut Value, doomed: &FieldSet, emptied: Emptied, shape: &Shape) -> bool {
-    let mut is_left = false;
-    let mut judge = |fate: Fate| {
-        is_left |= fate != Fate::Doomed;
-        fate == Fate::Stays
-    };
-    let had_any = match (value, shape) {
+fn remove(value: &mut Value, doomed: &FieldSet, shape: &Shape) -> bool {
+    match (value, shape) {
         (Value::Object(fields), Shape::Record(_) | Shape::Map(_) | Shape::Open) => {
             let had_any = !fields.is_empty();
             fields.retain(|name, value| {
-                let shape = view::field(shape, name).shape;
-                judge(fate(value, &element::field(name), doomed, emptied, shape))
+                stays(value, &element::field(name), doomed, view::field(shape, name).shape)
             });
-            had_any
+            had_any && fields.is_empty()
         }
         (Value::Array(items), Shape::Set | Shape::Keyed(_)) => {
             let had_any = !items.is_empty();
             items.retain_mut(|item| match view::identify(item, shape) {
-                Ok(identity) => judge(fate(item, &identity, doomed, emptied, view::item_shape(shape))),
-                Err(_) => judge(Fate::Stays),
+                Ok(identity) => stays(item, &identity, doomed, view::item_shape(shape)),
+                Err(_) => true,
             });
-            had_any
+            had_any && items.is_empty()
         }
         _ => false,
-    };
-    had_any && !is_left
+    }
 }

@@ -143,7 +143,7 @@ struct Order<'a> {
 
 impl Order<'_> {
     fn fill(&mut self) -> Result<(), FieldError> {
-        if needs_cluster_ip(&self.service) && !is_headless(&self.service) {
+        if needs_cluster_ip(&self.service) && !is_headless(&self.service) && !self.does_without() {
             self.cluster_ips()?;
         }
         if uses_node_ports(&self.service) {
@@ -156,6 +156,11 @@ impl Order<'_> {
             self.health_check_port()?;
         }
         Ok(())
+    }
+
+    /// A Service that came into being without an address, through its status, stays without one.
+    fn does_without(&self) -> bool {
+        self.old.is_some_and(|old| needs_cluster_ip(old) && cluster_ips(old).is_empty())
     }
 
     fn cancel(self) {

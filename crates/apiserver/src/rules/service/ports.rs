@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{is_headless, kind};
-use crate::invalid::FieldError;
+use crate::invalid::{FieldError, Problem};
 use crate::rules::{field, metadata, names};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
@@ -108,12 +108,17 @@ fn port_twins(ports: &[Value]) -> Vec<FieldError> {
     for (index, port) in ports.iter().enumerate() {
         let (protocol, number) = (field::text(port, "protocol"), field::number(port, "port"));
         if !seen.insert((protocol, number)) {
-            // The server shows its internal struct here, all fields of it.
-            let shown = json!({
-                "Name": "", "Protocol": protocol, "AppProtocol": null, "Port": number, "TargetPort": 0, "NodePort": 0,
-            });
-            wrong.push(FieldError::duplicate(format!("spec.ports[{index}]"), shown));
+            let problem = Problem::DuplicateStruct(internal(protocol, number));
+            wrong.push(FieldError::new(format!("spec.ports[{index}]"), problem, ""));
         }
     }
     wrong
+}
+
+/// A port as the server shows its internal struct: all fields of it, in their order.
+fn internal(protocol: &str, number: i64) -> String {
+    let protocol = Value::from(protocol);
+    format!(
+        r#"{{"Name":"","Protocol":{protocol},"AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#
+    )
 }

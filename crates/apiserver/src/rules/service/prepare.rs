@@ -31,6 +31,11 @@ pub(crate) fn prepare_create(
     families::settle(new, None, network)
 }
 
+/// Settles a new Service that came as a write to its status. The server forgets about addresses there.
+pub(crate) fn prepare_create_by_status(new: &mut Value) {
+    field::set(new, "status", json!({"loadBalancer": {}}));
+}
+
 /// Settles a Service that replaces `old`.
 pub(crate) fn prepare_update(
     old: &Value,
