@@ -119,9 +119,6 @@ fn report(title: &str, outcomes: &Outcomes) {
         }
     }
     outcomes.left_out().iter().for_each(|line| println!("  {line}"));
-    for (program, why) in &end_to_end::NOT_YET {
-        println!("  {}: all of it ({why})", program.target);
-    }
     let count = |is: &dyn Fn(&Verdict) -> bool| outcomes.count(is);
     println!("\non {title}:");
     println!(

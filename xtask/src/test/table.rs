@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::end_to_end::{NOT_YET, PROGRAMS, Program};
+use super::end_to_end::{PROGRAMS, Program};
 use super::outcome::{Outcomes, Verdict};
 
 /// One kind of server and what came of the tests there.
@@ -40,10 +40,6 @@ pub(crate) fn page(columns: &[Column<'_>]) -> String {
             }
             page.push('\n');
         }
-    }
-    page.push_str("\n## Not held to real servers yet\n\n");
-    for (program, why) in &NOT_YET {
-        let _ = writeln!(page, "- {}: {why}", program.target);
     }
     page
 }
