@@ -244,6 +244,8 @@ async fn what_the_shipped_rules_grant_is_what_agents_use() {
     let renewed = "create /serviceaccounts/token".to_owned();
     eventually("renewed", || async { witnesses.hub.used().contains(&renewed) }).await;
     eventually("stored", || async { witnesses.member.used().contains("patch /secrets") }).await;
+    let led_on = "update coordination.k8s.io/leases";
+    eventually("led on", || async { witnesses.member.used().contains(led_on) }).await;
     witnesses.member.used_exactly(&rules(MEMBER_RULES), &BEFORE);
     witnesses.hub.used_exactly(&rules(HUB_RULES), &AT_TIMES);
 }
