@@ -1,10 +1,9 @@
 //! `cargo xtask fuzz`: broken input for a long time, against the code as users run it.
 
-use std::process::Command as Process;
-
 use clap::Subcommand;
 
-use crate::{Outcome, root};
+use crate::Outcome;
+use crate::cargo::cargo;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -77,12 +76,10 @@ impl Command {
 
 pub(crate) fn run(command: &Command) -> Outcome {
     let Long { package, program, test, settings } = command.test();
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Process::new(cargo)
+    let status = cargo()
         .args(["test", "--locked", "--package", package, "--test", program])
         .args(["--", "--include-ignored", "--exact", "--nocapture", test])
         .envs(settings)
-        .current_dir(root())
         .status()?;
     if status.success() {
         Ok(())

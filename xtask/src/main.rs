@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to a person")]
 
 mod bench;
+mod cargo;
 mod crds;
 mod deploy;
 mod fuzz;

@@ -1,8 +1,7 @@
 //! `cargo xtask simulate`: the simulated supercluster with as many seeds as wanted.
 
-use std::process::Command;
-
-use crate::{Outcome, root};
+use crate::Outcome;
+use crate::cargo::cargo;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -47,15 +46,13 @@ impl Default for Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let [package, target, test] = args.of.test();
-    let status = Command::new(cargo)
+    let status = cargo()
         .args(["test", "--profile", "simulation", "--locked", "--package", package, "--test", target])
         .args(["--", "--ignored", "--exact", "--nocapture", test])
         .env("SEEDS", args.seeds.to_string())
         .env("CLUSTERS", args.clusters.to_string())
         .env("FROM", args.from.to_string())
-        .current_dir(root())
         .status()?;
     if status.success() {
         Ok(())

@@ -14,7 +14,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use self::peers::Peer;
-use crate::{Outcome, root};
+use crate::Outcome;
+use crate::cargo::cargo;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -129,10 +130,9 @@ fn throughput(peer: &Peer, queries: &std::path::Path, seconds: u64) -> Result<(f
 
 /// Builds the server with made-up names, optimised.
 fn build() -> Result<PathBuf, Failure> {
-    let output = Command::new(env!("CARGO"))
+    let output = cargo()
         .args(["build", "--release", "--package", "tombolo-dns", "--example", "synthetic"])
         .arg("--message-format=json-render-diagnostics")
-        .current_dir(root())
         .stderr(std::process::Stdio::inherit())
         .output()?;
     let messages = String::from_utf8(output.stdout)?;
@@ -143,10 +143,9 @@ fn build() -> Result<PathBuf, Failure> {
 
 /// A million names: memory and time.
 fn capacity() -> Outcome {
-    let status = Command::new(env!("CARGO"))
+    let status = cargo()
         .args(["test", "--release", "--quiet", "--package", "tombolo-dns", "--test", "capacity"])
         .args(["--", "--ignored", "--nocapture"])
-        .current_dir(root())
         .status()?;
     if status.success() { Ok(()) } else { Err("the capacity test failed".into()) }
 }

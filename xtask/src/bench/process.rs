@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::process::{Child, Command};
 
-use crate::root;
+use crate::cargo::cargo;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -67,9 +67,8 @@ pub(crate) fn resident_memory(child: &Child) -> Result<f64, Failure> {
 
 /// Builds the program of a package optimised, as users run it, and returns where it is.
 pub(crate) async fn build(package: &str) -> Result<PathBuf, Failure> {
-    let output = Command::new(env!("CARGO"))
+    let output = Command::from(cargo())
         .args(["build", "--release", "--package", package, "--message-format=json-render-diagnostics"])
-        .current_dir(root())
         .stderr(Stdio::inherit())
         .output()
         .await?;

@@ -1,8 +1,7 @@
 //! `cargo xtask bench works`: many clusters and many MultiClusterServices, in one process.
 
-use std::process::Command;
-
-use crate::{Outcome, root};
+use crate::Outcome;
+use crate::cargo::cargo;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -18,14 +17,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = cargo()
         .args(["test", "--profile", "simulation", "--locked", "--package", "tombolo-cli", "--test", "hub"])
         .args(["--", "--ignored", "--exact", "--nocapture", "scale::large"])
         .env("CLUSTERS", args.clusters.to_string())
         .env("SERVICES", args.services.to_string())
         .env("CHANGES", args.changes.to_string())
-        .current_dir(root())
         .status()?;
     if status.success() { Ok(()) } else { Err("the run failed".into()) }
 }

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::outcome::{Outcomes, Verdict, follow};
-use super::{cargo, path_with};
-use crate::{kube, root};
+use super::path_with;
+use crate::cargo::cargo;
+use crate::kube;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -91,9 +92,9 @@ pub(crate) fn run_real(tools: &[PathBuf], folder: &Path) -> Result<Outcomes, Fai
 fn run(finish: impl Fn(&mut Command, &Program)) -> Result<Outcomes, Failure> {
     let mut all = Outcomes::default();
     for program in &PROGRAMS {
-        let mut command = Command::new(cargo());
+        let mut command = cargo();
         // Chosen from the whole workspace, so that nothing is built anew with other features.
-        command.args(["test", "--workspace", "--locked", "--test", program.target]).current_dir(root());
+        command.args(["test", "--workspace", "--locked", "--test", program.target]);
         finish(&mut command, program);
         let begin = Instant::now();
         let (well, mut outcomes) = follow(command)?;
@@ -117,6 +118,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::root;
 
     /// What is in a file, or in all files of a folder.
     fn source(path: &Path) -> String {

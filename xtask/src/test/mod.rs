@@ -15,10 +15,10 @@ mod table;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Command;
 
 use self::outcome::{Outcomes, Verdict};
 use self::table::Column;
+use crate::cargo::cargo;
 use crate::{Outcome, kube, root, simulate};
 
 #[derive(clap::Args)]
@@ -71,9 +71,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// All tests, on the embedded server where they need one.
 fn run_embedded(tools: &[PathBuf], rest: &[String]) -> Result<(bool, Outcomes), Box<dyn std::error::Error>> {
-    let mut command = Command::new(cargo());
+    let mut command = cargo();
     command.args(["test", "--workspace", "--locked"]).args(rest);
-    command.env("PATH", path_with(tools.iter().cloned())?).current_dir(root());
+    command.env("PATH", path_with(tools.iter().cloned())?);
     outcome::follow(command)
 }
 
@@ -144,11 +144,6 @@ fn publish(page: &str, args: &Args) -> Outcome {
         println!("docs/compatibility.md is old: cargo xtask test --on kube --bless writes it");
     }
     Ok(())
-}
-
-/// The cargo that runs this.
-fn cargo() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// Where things are kept between runs, outside the checkout.
