@@ -1,6 +1,7 @@
 //! What kubectl finds out about a server: resources, versions, itself.
 
 use tombolo_apiserver::Options;
+use tombolo_testkit::eventually;
 
 use crate::playground::Playground;
 
@@ -93,6 +94,8 @@ spec:
 ";
     let playground = Playground::bare();
     playground.kubectl.feed("create -f -", DEFINITION).succeeds();
+    // A real server publishes schemas a while after definitions.
+    eventually("there is a schema", || playground.run("explain lamps").code() == Some(0));
     playground.run("explain lamps").mentions(&[
         "GROUP: example.com",
         "Something that gives light.",
