@@ -15,6 +15,7 @@ use tombolo_api::karmada::work::{
 use tombolo_model::multi_cluster_service::{self, Version, is_collectable};
 use tombolo_runtime::{
     Change, Controller, Extent, Key, Kind, Next, Queue, delete, find, is_conflict, put, unless_gone,
+    unless_there,
 };
 
 use crate::attach::{Attachments, Wish, is_local_first, service_of};
@@ -190,10 +191,7 @@ impl Executor {
                 let mut namespace = Namespace::default();
                 namespace.metadata.name = Some(name.to_owned());
                 let api: Api<Namespace> = Api::all(self.shared.member.client.clone());
-                match api.create(&PostParams::default(), &namespace).await {
-                    Err(error) if !is_conflict(&error) => Err(error.into()),
-                    _ => Ok(()),
-                }
+                Ok(unless_there(api.create(&PostParams::default(), &namespace).await)?)
             }
         }
     }

@@ -75,8 +75,11 @@ fn applied(results: &[(Option<Manifest>, Outcome)]) -> Desired {
         results.iter().filter_map(|(_, outcome)| outcome.as_ref().err()).map(String::as_str).collect();
     if failures.is_empty() {
         let held_back = results.iter().any(|(_, outcome)| outcome.as_ref().is_ok_and(|done| done.held_back));
-        let message = if held_back { HELD_BACK } else { APPLIED };
-        return Desired::new(WorkCondition::Applied, true, WorkReason::AppliedSuccessful, message);
+        let (reason, message) = match held_back {
+            true => (WorkReason::HeldBack, HELD_BACK),
+            false => (WorkReason::AppliedSuccessful, APPLIED),
+        };
+        return Desired::new(WorkCondition::Applied, true, reason, message);
     }
     let (done, all) = (results.len() - failures.len(), results.len());
     let message = format!("Failed to apply all manifests ({done}/{all}): {}", failures.join("; "));

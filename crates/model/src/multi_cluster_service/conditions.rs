@@ -10,11 +10,13 @@ use tombolo_api::condition::{Desired, Status, find};
 use tombolo_api::karmada::networking::{
     COLLECTED_CONDITION, MultiClusterServiceCondition as Type, MultiClusterServiceReason as Reason,
 };
-use tombolo_api::karmada::work::{Work, WorkCondition};
+use tombolo_api::karmada::strategy::MultiClusterStrategy;
+use tombolo_api::karmada::work::{Work, WorkCondition, WorkReason};
 
 use super::{Listed, Place, Plan, Refusal, Roles, View, place};
 use crate::happening::Happening;
 use crate::names;
+use crate::strategy::of_multi_cluster_service;
 use crate::verdict::listing;
 
 const SERVICE_APPLIED: &str = "Service is propagated to target clusters.";
@@ -158,7 +160,12 @@ fn applied(held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<String> {
         let slice = format!("EndpointSlice {}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
         let condition = held.get(place).and_then(|work| find(conditions(work), WorkCondition::Applied));
         match condition {
-            Some(condition) if condition.status == Status::True.as_str() => {}
+            Some(condition) if condition.status == Status::True.as_str() => {
+                // One that was held back is not there, and now it should be.
+                if condition.reason == WorkReason::HeldBack.as_str() && !may_be_held_back(work) {
+                    problems.push(format!("Waiting for {slice} in {cluster}"));
+                }
+            }
             Some(condition) => {
                 let why = trimmed(&condition.message);
                 problems.push(format!("Failed to apply {slice} in {cluster}: {why}"));
@@ -167,6 +174,12 @@ fn applied(held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Whether a planned Work leaves it to the member when its slice stands behind the Service.
+fn may_be_held_back(work: &Work) -> bool {
+    let annotations = work.metadata.annotations.as_ref();
+    annotations.is_some_and(|given| of_multi_cluster_service(given) == Ok(MultiClusterStrategy::LocalFirst))
 }
 
 /// Consumers that nothing can be confirmed by.
