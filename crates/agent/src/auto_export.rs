@@ -7,7 +7,7 @@ use kube::{Api, Error, ResourceExt};
 use tombolo_api::tombolo::{Dialect, ServiceRef};
 use tombolo_api::{kep, mcs};
 use tombolo_model::auto_export::{Plan, marks, plan};
-use tombolo_runtime::{Controller, Key, Next, Queue, is_conflict};
+use tombolo_runtime::{Controller, Key, Next, Queue, unless_there};
 
 use crate::edition::{Kep, Kind, Mcs};
 use crate::shared::{EditionViews, Shared};
@@ -63,11 +63,8 @@ impl AutoExports {
             Dialect::Kep => make(&self.api::<kep::ServiceExport>(service), service).await,
             Dialect::Mcs => make(&self.api::<mcs::ServiceExport>(service), service).await,
         };
-        match made {
-            // Somebody was quicker: then it is theirs.
-            Err(error) if !is_conflict(&error) => Err(error),
-            _ => Ok(()),
-        }
+        // Somebody was quicker: then it is theirs.
+        unless_there(made)
     }
 
     async fn delete(&self, dialect: Dialect, service: &ServiceRef) -> Result<(), Error> {

@@ -19,7 +19,7 @@ use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER};
 use tombolo_model::liveness::{self, Beat, Liveness, Patience, Pulse};
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Controller, Key, Next, Queue, is_conflict};
+use tombolo_runtime::{Controller, Key, Next, Queue, unless_there};
 
 use crate::shared::Shared;
 use crate::write::{apply_params, delete};
@@ -176,10 +176,8 @@ impl Keeper {
 async fn make_namespace(shared: &Shared) -> Result<(), Error> {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(shared.config.namespace.clone());
-    match Api::<Namespace>::all(shared.member.clone()).create(&PostParams::default(), &namespace).await {
-        Err(error) if !is_conflict(&error) => Err(error),
-        _ => Ok(()),
-    }
+    let api: Api<Namespace> = Api::all(shared.member.clone());
+    unless_there(api.create(&PostParams::default(), &namespace).await)
 }
 
 /// Removes what dead sources left.

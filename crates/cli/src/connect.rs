@@ -9,7 +9,7 @@ use kube::api::{ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use tombolo_runtime::is_conflict;
+use tombolo_runtime::unless_there;
 
 use crate::failure::Failure;
 
@@ -65,10 +65,7 @@ pub(crate) async fn make_namespace(client: &Client, place: &str, name: &str) -> 
     }
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(name.to_owned());
-    match api.create(&PostParams::default(), &namespace).await {
-        Err(error) if !is_conflict(&error) => Err(cannot(error)),
-        _ => Ok(()),
-    }
+    unless_there(api.create(&PostParams::default(), &namespace).await).map_err(cannot)
 }
 
 /// A client of the cluster `whose`; `flags` are what a person can do about it when there is none.

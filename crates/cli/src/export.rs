@@ -10,7 +10,7 @@ use kube::{Api, Client, Error, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tombolo_api::{kep, mcs};
-use tombolo_runtime::{Key, is_conflict, is_not_found};
+use tombolo_runtime::{Key, is_already_there, is_not_found};
 
 use crate::connect::Way;
 use crate::failure::Failure;
@@ -106,7 +106,7 @@ where
     let api: Api<K> = Api::namespaced(client.clone(), &key.namespace);
     match api.create(&PostParams::default(), export).await {
         Ok(_) => Ok(true),
-        Err(error) if is_conflict(&error) => Ok(false),
+        Err(error) if is_already_there(&error) => Ok(false),
         Err(error) => Err(cannot("export", key, error)),
     }
 }

@@ -19,7 +19,9 @@ use tombolo_api::karmada::cluster::{Cluster, ClusterSpec, FINALIZER, SyncMode};
 use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::{HEARTBEAT, HUB_ACCOUNT, MANAGED_BY_LABEL, MANAGER, Membership};
 use tombolo_model::{ClusterId, names, origin};
-use tombolo_runtime::{Change, Controller, Key, Next, Queue, delete, is_conflict, unless_gone};
+use tombolo_runtime::{
+    Change, Controller, Key, Next, Queue, delete, is_already_there, unless_gone, unless_there,
+};
 
 use crate::shared::{Shared, WRITER, is_ready, locked};
 
@@ -134,11 +136,7 @@ impl Clusters {
         };
         let mut cluster = Cluster::new(id.as_str(), spec);
         cluster.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
-        match self.api().create(&PostParams::default(), &cluster).await {
-            // Somebody was quicker.
-            Err(error) if !is_conflict(&error) => Err(error),
-            _ => Ok(()),
-        }
+        unless_there(self.api().create(&PostParams::default(), &cluster).await)
     }
 
     async fn dismiss(&self, cluster: &Cluster) -> Result<(), Error> {
@@ -198,7 +196,7 @@ impl Clusters {
         let namespace = Namespace { metadata, ..Namespace::default() };
         let api: Api<Namespace> = Api::all(self.shared.client.clone());
         match api.create(&PostParams::default(), &namespace).await {
-            Err(error) if is_conflict(&error) => {
+            Err(error) if is_already_there(&error) => {
                 // Somebody made it before: it gets the label by which it is found.
                 let patch = json!({"metadata": {"labels": {SYSTEM_LABEL: "true"}}});
                 unless_gone(api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await)
@@ -229,10 +227,7 @@ impl Clusters {
             }]),
         };
         let api: Api<RoleBinding> = Api::namespaced(self.shared.client.clone(), &namespace.name_any());
-        match api.create(&PostParams::default(), &binding).await {
-            Err(error) if !is_conflict(&error) => return Err(error),
-            _ => {}
-        }
+        unless_there(api.create(&PostParams::default(), &binding).await)?;
         locked(&self.admitted).insert(uid);
         Ok(())
     }

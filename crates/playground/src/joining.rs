@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tombolo_api::tombolo::AddressPool;
 use tombolo_install::{Manifest, Part, Settings};
 use tombolo_model::ClusterId;
-use tombolo_runtime::is_conflict;
+use tombolo_runtime::unless_there;
 
 use crate::error::{Doing as _, Error};
 
@@ -95,10 +95,7 @@ async fn create<K>(api: &Api<K>, object: &K) -> Result<(), kube::Error>
 where
     K: Resource + Serialize + DeserializeOwned + Clone + std::fmt::Debug,
 {
-    match api.create(&PostParams::default(), object).await {
-        Err(error) if !is_conflict(&error) => Err(error),
-        _ => Ok(()),
-    }
+    unless_there(api.create(&PostParams::default(), object).await)
 }
 
 fn read<K: DeserializeOwned>(value: Value) -> K {

@@ -67,6 +67,11 @@ pub fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.code == 409)
 }
 
+/// Whether a new object has the name of one that is there. Another conflict says nothing of that kind.
+pub fn is_already_there(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.is_already_exists())
+}
+
 pub fn is_not_found(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.is_not_found())
 }
@@ -82,6 +87,14 @@ pub fn is_place_gone(error: &Error) -> bool {
     let Some(details) = &status.details else { return false };
     let terminating = details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating");
     terminating || (status.is_not_found() && details.kind == "namespaces")
+}
+
+/// Turns "it is there already" into success: for what has to be there, whoever made it.
+pub fn unless_there<T>(result: Result<T, Error>) -> Result<(), Error> {
+    match result {
+        Err(error) if !is_already_there(&error) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Turns "it is not there" into success: for deletions, and for changes to what has just gone.

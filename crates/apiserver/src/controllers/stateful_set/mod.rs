@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, Patch, Preconditions};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::json;
-use tombolo_runtime::{Cache, Clock, Controller, Key, Next, Queue, is_conflict, unless_gone};
+use tombolo_runtime::{Cache, Clock, Controller, Key, Next, Queue, unless_gone, unless_there};
 
 use self::member::Member;
 use self::plan::Step;
@@ -63,7 +63,7 @@ impl StatefulSets {
     async fn take_note(&self, set: &StatefulSet, note: Note) -> Result<(), Error> {
         let api: Api<ControllerRevision> = self.api(set);
         match note {
-            Note::New(revision) => unless_taken(api.create(&write_params(), &revision).await),
+            Note::New(revision) => unless_there(api.create(&write_params(), &revision).await),
             Note::Renew { name, number } => {
                 let patch = Patch::Merge(json!({"revision": number}));
                 unless_gone(api.patch(&name, &patch_params(), &patch).await)
@@ -100,10 +100,10 @@ impl StatefulSets {
     async fn create(&self, set: &StatefulSet, member: Member) -> Result<(), Error> {
         let claims: Api<PersistentVolumeClaim> = self.api(set);
         for claim in &member.claims {
-            unless_taken(claims.create(&write_params(), claim).await)?;
+            unless_there(claims.create(&write_params(), claim).await)?;
         }
         let pods: Api<Pod> = self.api(set);
-        unless_taken(pods.create(&write_params(), &member.pod).await)
+        unless_there(pods.create(&write_params(), &member.pod).await)
     }
 
     async fn write_status(&self, set: &StatefulSet, status: StatefulSetStatus) -> Result<(), Error> {
@@ -142,14 +142,6 @@ impl Controller for StatefulSets {
         let (status, again) = status::status(&set, &history, &pods, now);
         self.write_status(&set, status).await?;
         Ok(again.map_or(Next::Rest, Next::Again))
-    }
-}
-
-/// What is there already under that name is what was to be made, or will be found to be something else.
-fn unless_taken<T>(result: Result<T, Error>) -> Result<(), Error> {
-    match result {
-        Err(error) if is_conflict(&error) => Ok(()),
-        result => result.map(drop),
     }
 }
 
