@@ -109,6 +109,8 @@ pub fn unless_gone<T>(result: Result<T, Error>) -> Result<(), Error> {
 mod tests {
     use std::sync::Mutex;
 
+    use kube::core::Status;
+
     use super::*;
 
     /// Hangs at 1, and finishes everything else.
@@ -133,6 +135,15 @@ mod tests {
             }
             Ok(Next::Rest)
         }
+    }
+
+    #[test]
+    fn only_a_server_that_says_so_is_believed_that_something_is_there() {
+        let refused = |reason: &str| -> Result<(), Error> {
+            Err(Error::Api(Status::failure("no", reason).with_code(409).boxed()))
+        };
+        assert!(unless_there(refused("AlreadyExists")).is_ok());
+        assert!(unless_there(refused("Conflict")).is_err(), "nothing was made");
     }
 
     #[tokio::test(start_paused = true)]
