@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tombolo_api::tombolo::{HEARTBEAT, Membership, MembershipSpec, MembershipStatus, STATEMENT};
 use tombolo_model::names;
-use tombolo_runtime::Key;
+use tombolo_runtime::{Key, in_time};
 
 use crate::config::Config;
 use crate::progress::Report;
@@ -45,7 +45,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     loop {
         tokio::select! {
             biased;
-            _ = beats.tick() => match in_time(&shared, beat(&shared, &mut said)).await {
+            _ = beats.tick() => match in_time(shared.config.heartbeat, beat(&shared, &mut said)).await {
                 Ok(()) => shared.note_heartbeat(),
                 Err(error) => tracing::warn!(%error, "the heartbeat did not reach the hub"),
             },
@@ -54,7 +54,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 let report = shared.progress.report(shared.offers.complete_up_to()).filter(|_| said.heartbeat.is_some());
                 let Some(status) = report.map(|report| status(&report)) else { continue };
                 if !is_known(&shared, &said, &status) {
-                    match in_time(&shared, publish(&shared, &status)).await {
+                    match in_time(shared.config.heartbeat, publish(&shared, &status)).await {
                         Ok(()) => said.status = Some(status),
                         Err(error) => tracing::debug!(%error, "the watermark did not reach the hub"),
                     }
@@ -72,20 +72,19 @@ fn report_pace(shared: &Shared) -> Duration {
 /// Whether the hub has heard this, and from nobody anything else since: another agent of this cluster may still be on its
 /// way out.
 fn is_known(shared: &Shared, said: &Said, status: &MembershipStatus) -> bool {
-    let statement = Key::new(names::hub_namespace(&shared.config.cluster), STATEMENT);
-    let shown = shared.memberships.get(&statement);
+    let shown = statement(shared);
     said.status.as_ref() == Some(status) && shown.is_none_or(|shown| shown.status.as_ref() == Some(status))
 }
 
-/// A hub that does not answer within a heartbeat is out of reach.
-async fn in_time(shared: &Shared, call: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
-    let answer = tokio::time::timeout(shared.config.heartbeat, call).await;
-    answer.unwrap_or_else(|_| Err(Error::Service("the hub does not answer".into())))
+/// What the hub shows of this member's statement.
+fn statement(shared: &Shared) -> Option<Arc<Membership>> {
+    shared.memberships.get(&Key::new(names::hub_namespace(&shared.config.cluster), STATEMENT))
 }
 
 async fn beat(shared: &Shared, said: &mut Said) -> Result<(), Error> {
-    // Until a mark is left, nobody can tell whether the hub still is the one that heard it.
-    if said.heartbeat.is_none() {
+    // Until a mark is left, nobody can tell whether the hub still is the one that heard it. And a hub that was told to
+    // forget this cluster learns that it is still there.
+    if said.heartbeat.is_none() || statement(shared).is_none() {
         introduce(shared).await?;
     }
     let namespace = names::hub_namespace(&shared.config.cluster);

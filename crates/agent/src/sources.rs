@@ -14,12 +14,12 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::json;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER};
 use tombolo_model::liveness::{self, Beat, Liveness, Patience, Pulse};
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Controller, Key, Next, Queue, unless_there};
+use tombolo_runtime::{Controller, Key, Next, Queue, in_time, unless_there};
 
 use crate::shared::Shared;
 use crate::write::{apply_params, delete};
@@ -143,8 +143,7 @@ impl Keeper {
         if liveness == Liveness::Expired {
             tracing::warn!(%cluster, "a source is dead: its heartbeat stands still");
         }
-        let answer = timeout(shared.config.heartbeat, self.write(cluster, spec)).await;
-        let outcome = answer.unwrap_or_else(|_| Err(Error::Service("the API server does not answer".into())));
+        let outcome = in_time(shared.config.heartbeat, self.write(cluster, spec)).await;
         if outcome.is_ok() {
             shared.own_ear.hear();
             self.heard.remove(cluster);

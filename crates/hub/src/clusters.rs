@@ -263,10 +263,11 @@ impl Clusters {
             return Ok(());
         }
         let namespace = names::hub_namespace(id);
-        delete(&Api::<Membership>::namespaced(self.shared.client.clone(), &namespace), &*stated).await?;
         if let Some(lease) = self.shared.heartbeats.get(&Key::new(namespace.clone(), HEARTBEAT)) {
             delete(&Api::<Lease>::namespaced(self.shared.client.clone(), &namespace), &*lease).await?;
         }
+        // Last, because without it nobody comes back to the rest.
+        delete(&Api::<Membership>::namespaced(self.shared.client.clone(), &namespace), &*stated).await?;
         tracing::info!(cluster = %id, "a cluster has left");
         Ok(())
     }

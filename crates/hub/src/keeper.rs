@@ -20,7 +20,7 @@ use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{Beat, Patience, Pulse};
 use tombolo_model::multi_cluster_service::{Readiness, ready_condition};
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Key, unless_gone};
+use tombolo_runtime::{Key, in_time, unless_gone};
 
 use crate::shared::{Shared, WRITER, is_ready};
 
@@ -135,7 +135,9 @@ impl Keeper {
         let api: Api<Cluster> = Api::all(self.shared.client.clone());
         let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
         let patch = json!({"status": {"conditions": conditions}});
-        let written = api.patch_status(&cluster.name_any(), &params, &Patch::Merge(&patch)).await;
+        let name = cluster.name_any();
+        let written =
+            in_time(LOOK_EVERY * ASK_EVERY, api.patch_status(&name, &params, &Patch::Merge(&patch))).await;
         if let Ok(written) = &written
             && let Some(version) = written.resource_version().and_then(|version| version.parse().ok())
         {

@@ -1,7 +1,6 @@
 //! Members without an agent: the hub reaches into them and does there what an agent would.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Namespace;
@@ -9,11 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, Error};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 use tombolo_api::tombolo::HEARTBEAT;
 use tombolo_model::address::Declared;
 use tombolo_model::names;
-use tombolo_runtime::{Queue, is_place_gone};
+use tombolo_runtime::{Queue, in_time, is_place_gone};
 use tombolo_works::{Member, Works};
 
 use crate::clusters::Clusters;
@@ -49,29 +48,25 @@ async fn beat(shared: Arc<Shared>, member: PushMember, clusters: Arc<Queue<Strin
     let mut identity = None;
     loop {
         beats.tick().await;
-        let Some(found) = in_time(shared.config.heartbeat, identify(&member.client)).await else { continue };
+        let found = match in_time(shared.config.heartbeat, identify(&member.client)).await {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            Err(error) => {
+                tracing::debug!(%error, cluster = %member.cluster, "a member does not answer");
+                continue;
+            }
+        };
         if identity.as_ref() != Some(&found) {
             shared.pushed().insert(member.cluster.to_string(), found.clone());
             clusters.add(member.cluster.to_string());
             identity = Some(found.clone());
         }
-        match renew(&shared, &member, found).await {
+        match in_time(shared.config.heartbeat, renew(&shared, &member, found)).await {
             Ok(()) => {}
             // The cluster is only about to join, or leaving.
             Err(error) if is_place_gone(&error) => clusters.add(member.cluster.to_string()),
             Err(error) => tracing::warn!(%error, cluster = %member.cluster, "its heartbeat was not written"),
         }
-    }
-}
-
-async fn in_time<T>(limit: Duration, call: impl Future<Output = Result<Option<T>, Error>>) -> Option<T> {
-    match timeout(limit, call).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "a member does not answer");
-            None
-        }
-        Err(_) => None,
     }
 }
 

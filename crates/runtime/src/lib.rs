@@ -34,7 +34,7 @@ pub use self::signal::Signal;
 pub use self::token::request_token;
 pub use self::trim::{trim_annotations, trim_metadata};
 pub use self::work::{
-    Controller, Next, is_absent, is_already_there, is_conflict, is_not_found, is_place_gone, unless_gone,
-    unless_there, work,
+    Controller, LONGEST_ATTEMPT, Next, in_time, is_absent, is_already_there, is_conflict, is_not_found,
+    is_place_gone, unless_gone, unless_there, work,
 };
 pub use self::write::{Extent, Kind, delete, find, holds, put};

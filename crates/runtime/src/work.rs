@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use crate::queue::Queue;
 
-/// An attempt that takes longer is given up: a server that hangs must not keep everything else waiting for ever.
-const LONGEST_ATTEMPT: Duration = Duration::from_secs(10);
+/// An attempt that takes longer is given up.
+pub const LONGEST_ATTEMPT: Duration = Duration::from_secs(10);
 
 /// What is to be done with an item after it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,7 @@ pub async fn work<C: Controller>(controller: C) {
     let queue = controller.queue();
     loop {
         let item = queue.next().await;
-        let attempt = timeout(LONGEST_ATTEMPT, controller.reconcile(&item)).await;
-        match attempt.unwrap_or_else(|_| Err(Error::Service("there was no answer in time".into()))) {
+        match in_time(LONGEST_ATTEMPT, controller.reconcile(&item)).await {
             Ok(next) => {
                 queue.forget(&item);
                 if let Next::Again(delay) = next {
@@ -52,6 +51,12 @@ pub async fn work<C: Controller>(controller: C) {
             }
         }
     }
+}
+
+/// What came of a call, or that nothing did: a server that hangs must not keep everything else waiting for ever. Whoever
+/// calls in a loop, calls through this.
+pub async fn in_time<T>(limit: Duration, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    timeout(limit, call).await.unwrap_or_else(|_| Err(Error::Service("there was no answer in time".into())))
 }
 
 /// Stale caches make conflicts; they are ordinary. Other failures are told once, not with every attempt.

@@ -32,7 +32,7 @@ use kube::{Api, Client};
 use tombolo_api::karmada::work::Work;
 use tombolo_model::address::Declared;
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Clock, follow, work};
+use tombolo_runtime::{Clock, LONGEST_ATTEMPT, follow, in_time, work};
 
 use self::collect::Collector;
 use self::execute::Executor;
@@ -83,7 +83,8 @@ impl Works {
         let Self { shared, executor, collector } = self;
         let _listening = Listening(shared.clone());
         let api: Api<Work> = Api::namespaced(shared.hub.clone(), &shared.namespace);
-        while let Err(error) = api.list(&ListParams::default().limit(1)).await {
+        let one = ListParams::default().limit(1);
+        while let Err(error) = in_time(LONGEST_ATTEMPT, api.list(&one)).await {
             tracing::debug!(%error, namespace = shared.namespace, "the hub shows no Works");
             tokio::time::sleep(KNOCK_EVERY).await;
         }
