@@ -21,7 +21,7 @@ use tombolo_runtime::{
 use crate::attach::{Attachments, Wish, is_local_first, service_of};
 use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targets};
 use crate::shared::{Shared, WRITER};
-use crate::status::{Done, Outcome, tell_applied};
+use crate::status::{Done, Outcome, Standing, tell_applied};
 
 /// Annotation of a Service in the member: the generation of the Work it was made from.
 const WORK_GENERATION_ANNOTATION: &str = "tombolo.dev/work-generation";
@@ -227,14 +227,20 @@ impl Executor {
         let key = Key::of(slice);
         let api: Api<EndpointSlice> = Api::namespaced(self.shared.member.client.clone(), &key.namespace);
         let answer = self.attachments.judge(&self.shared, wish, slice).await?;
-        let done = Done { status: None, held_back: !answer.attached, look_again_in: answer.look_again_in };
+        let standing = match wish {
+            Wish::Always => Standing::Always,
+            Wish::LocalFirst(_) if answer.attached => Standing::Attached,
+            Wish::LocalFirst(_) => Standing::HeldBack,
+        };
+        let held_back = standing == Standing::HeldBack;
+        let done = Done { status: None, standing, look_again_in: answer.look_again_in };
         let known = self.shared.member.slices.get(&key);
         // One that is not known yet brings us back when it is.
-        let mut current = if done.held_back { known } else { find(&api, known, &key.name).await? };
+        let mut current = if held_back { known } else { find(&api, known, &key.name).await? };
         if current.as_ref().is_some_and(|held| self.shared.maker(&**held).is_none()) {
             return Err(Failure::Refused(format!("an EndpointSlice {key} of someone else is in the way")));
         }
-        if done.held_back {
+        if held_back {
             if let Some(held) = &current {
                 delete(&api, &**held).await?;
             }

@@ -19,6 +19,8 @@ use crate::shared::{Shared, WRITER};
 const COLLECTOR: &str = "tombolo-works-collector";
 const APPLIED: &str = "Manifest has been successfully applied";
 
+const ATTACHED: &str =
+    "Manifest has been successfully applied: attached while too few local endpoints are ready";
 const HELD_BACK: &str =
     "Manifest has been successfully applied: held back while enough local endpoints are ready";
 
@@ -30,10 +32,20 @@ pub(crate) type Outcome = Result<Done, String>;
 pub(crate) struct Done {
     /// The status of the object in the member.
     pub(crate) status: Option<Value>,
-    /// The strategy does without the object now.
-    pub(crate) held_back: bool,
+    pub(crate) standing: Standing,
     /// When time alone may change that.
     pub(crate) look_again_in: Option<Duration>,
+}
+
+/// Whether an object is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    #[default]
+    Always,
+    /// As long as the strategy needs it.
+    Attached,
+    /// It is not: the strategy does without it now.
+    HeldBack,
 }
 
 impl Done {
@@ -74,10 +86,11 @@ fn applied(results: &[(Option<Manifest>, Outcome)]) -> Desired {
     let failures: Vec<&str> =
         results.iter().filter_map(|(_, outcome)| outcome.as_ref().err()).map(String::as_str).collect();
     if failures.is_empty() {
-        let held_back = results.iter().any(|(_, outcome)| outcome.as_ref().is_ok_and(|done| done.held_back));
-        let (reason, message) = match held_back {
-            true => (WorkReason::HeldBack, HELD_BACK),
-            false => (WorkReason::AppliedSuccessful, APPLIED),
+        let standing = results.iter().filter_map(|(_, outcome)| Some(outcome.as_ref().ok()?.standing)).max();
+        let (reason, message) = match standing.unwrap_or_default() {
+            Standing::Always => (WorkReason::AppliedSuccessful, APPLIED),
+            Standing::Attached => (WorkReason::Attached, ATTACHED),
+            Standing::HeldBack => (WorkReason::HeldBack, HELD_BACK),
         };
         return Desired::new(WorkCondition::Applied, true, reason, message);
     }

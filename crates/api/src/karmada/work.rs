@@ -60,6 +60,8 @@ vocabulary! {
     WorkReason {
         /// `Applied=True`.
         AppliedSuccessful = "AppliedSuccessful",
+        /// `Applied=True` of a slice that stands there because its strategy needs it for now (Tombolo's own).
+        Attached = "Attached",
         /// `Applied=True` of a slice that its strategy does without for now (Tombolo's own).
         HeldBack = "HeldBack",
         /// `Applied=False`.

@@ -161,8 +161,8 @@ fn applied(held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<String> {
         let condition = held.get(place).and_then(|work| find(conditions(work), WorkCondition::Applied));
         match condition {
             Some(condition) if condition.status == Status::True.as_str() => {
-                // One that was held back is not there, and now it should be.
-                if condition.reason == WorkReason::HeldBack.as_str() && !may_be_held_back(work) {
+                // One that came and went as it was needed need not be there, and now it should be.
+                if is_for_now(condition) && !may_be_held_back(work) {
                     problems.push(format!("Waiting for {slice} in {cluster}"));
                 }
             }
@@ -174,6 +174,11 @@ fn applied(held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Whether a member confirmed a slice that it was free to take back.
+fn is_for_now(applied: &Condition) -> bool {
+    [WorkReason::Attached, WorkReason::HeldBack].iter().any(|reason| applied.reason == reason.as_str())
 }
 
 /// Whether a planned Work leaves it to the member when its slice stands behind the Service.

@@ -400,18 +400,19 @@ fn a_service_that_changed_must_be_confirmed_again() {
 }
 
 #[test]
-fn a_slice_that_is_held_back_counts_only_while_the_strategy_allows_it() {
+fn a_slice_that_may_be_held_back_counts_only_while_the_strategy_allows_it() {
     let confirmed = [("Applied", Status::True), (COLLECTED_CONDITION, Status::True)];
     let spec = json!({"serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"]});
     let mut world = World::new(spec).reports("member1", "foo-1", 1).settled(&confirmed);
-    let conditions = world.works.iter_mut().filter_map(|work| work.status.as_mut());
-    for condition in conditions.flat_map(|status| &mut status.conditions) {
-        condition.reason = "HeldBack".to_owned();
-    }
-    for (strategy, expected) in [("LocalFirst", "True"), ("RemoteAndLocal", "False")] {
-        let annotations = BTreeMap::from([("discovery.karmada.io/strategy".to_owned(), strategy.to_owned())]);
-        world.object.metadata.annotations = Some(annotations);
-        assert_eq!(world.said()[2].0, format!("EndpointSliceApplied={expected}"), "{strategy}");
+    for reason in ["HeldBack", "Attached"] {
+        let conditions = world.works.iter_mut().filter_map(|work| work.status.as_mut());
+        conditions.flat_map(|status| &mut status.conditions).for_each(|one| one.reason = reason.to_owned());
+        for (strategy, expected) in [("LocalFirst", "True"), ("RemoteAndLocal", "False")] {
+            let annotation = ("discovery.karmada.io/strategy".to_owned(), strategy.to_owned());
+            world.object.metadata.annotations = Some(BTreeMap::from([annotation]));
+            let applied = format!("EndpointSliceApplied={expected}");
+            assert_eq!(world.said()[2].0, applied, "{reason}, {strategy}");
+        }
     }
 }
 
