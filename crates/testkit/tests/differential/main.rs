@@ -5,6 +5,7 @@
 //! been given a name: uids, versions, times, addresses. Where they differ the embedded server is wrong.
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
+#![allow(clippy::print_stdout, reason = "what could not be compared is said")]
 
 mod generate;
 mod normalize;
@@ -14,7 +15,7 @@ use serde_json::Value;
 use tombolo_apiserver::Options;
 use tombolo_testkit::{Cluster, real_only};
 
-use crate::generate::Generator;
+use crate::generate::{Action, Generator, Operation};
 use crate::side::{NO_ANSWER, Side};
 
 /// Enough that every kind meets every operation.
@@ -35,9 +36,8 @@ async fn run(seed: u64, operations: usize) -> Vec<String> {
     for number in 0..operations {
         let operation = generator.next();
         let answers = (embedded.perform(&operation).await, real.perform(&operation).await);
-        // The real server panics where a Service that came to be through its status, and so without an address, becomes an
-        // ExternalName. Whether the other one refused it as well shows later.
-        if answers.1.code == NO_ANSWER {
+        if answers.1.code == NO_ANSWER && may_panic(&operation) {
+            println!("seed {seed}, {number}: the real server did not answer {operation}");
             continue;
         }
         if answers.0 != answers.1 {
@@ -61,6 +61,13 @@ async fn run(seed: u64, operations: usize) -> Vec<String> {
         }
     }
     found
+}
+
+/// The real server panics where a Service that came to be through its status, and so without an address, becomes an
+/// ExternalName. Whether the other one refused it as well shows later, in what both have.
+fn may_panic(operation: &Operation) -> bool {
+    generate::KINDS[operation.kind].plural == "services"
+        && matches!(operation.action, Action::Update { .. } | Action::Patch { .. })
 }
 
 /// The same for many seeds.
