@@ -29,11 +29,11 @@ enum Subject {
 }
 
 impl Subject {
-    /// Package, test target and test.
-    fn test(self) -> [&'static str; 3] {
+    /// Program and test.
+    fn test(self) -> [&'static str; 2] {
         match self {
-            Subject::Exports => ["tombolo-agent", "simulation", "many"],
-            Subject::Works => ["tombolo-cli", "hub", "simulation::many"],
+            Subject::Exports => ["simulation", "many"],
+            Subject::Works => ["hub", "simulation::many"],
         }
     }
 }
@@ -46,9 +46,9 @@ impl Default for Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let [package, target, test] = args.of.test();
+    let [program, test] = args.of.test();
     let status = cargo()
-        .args(["test", "--profile", "simulation", "--locked", "--package", package, "--test", target])
+        .args(["test", "--profile", "simulation", "--workspace", "--locked", "--test", program])
         .args(["--", "--ignored", "--exact", "--nocapture", test])
         .env("SEEDS", args.seeds.to_string())
         .env("CLUSTERS", args.clusters.to_string())
