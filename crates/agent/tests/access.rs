@@ -21,7 +21,7 @@ use tombolo_api::{kep, mcs};
 use tombolo_apiserver::{Clock, Entropy, Options, User};
 use tombolo_runtime::{Candidate, request_token};
 use tombolo_testkit::witness::{Rights, Witness, granted};
-use tombolo_testkit::{Cluster, EDITIONS, embedded_only, exported_echo, patience};
+use tombolo_testkit::{Cluster, EDITIONS, embedded_only, exported_echo, until};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 const HUB_RULES: &str = include_str!("../../../deploy/hub/member-rbac.yaml");
@@ -119,14 +119,6 @@ async fn give_token(hub: &Cluster, name: &str, member: &Cluster, seconds: i64) -
     token
 }
 
-async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let deadline = tokio::time::Instant::now() + patience(Duration::from_secs(120));
-    while !holds().await {
-        assert!(tokio::time::Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
 async fn imported(member: &Cluster) -> usize {
     let api: Api<EndpointSlice> = Api::namespaced(member.client(), "demo");
     let imported = ListParams::default().labels(mcs::SOURCE_CLUSTER_LABEL);
@@ -145,8 +137,8 @@ async fn agents_with_the_shipped_rules_export_import_and_take_back() {
     let (a, b) = (join(&hub, "a", 2).await, join(&hub, "b", 3).await);
     let all = [start(&hub, "a", &a).await, start(&hub, "b", &b).await];
     apply(&a, &exported_echo(&EDITIONS)).await;
-    eventually("imported in both editions", || async { imported(&b).await == 2 }).await;
-    eventually("acknowledged", || async { is_ready(&a).await }).await;
+    until("imported in both editions", || async { imported(&b).await == 2 }).await;
+    until("acknowledged", || async { is_ready(&a).await }).await;
     assert!(
         Api::<kep::ImportedService>::namespaced(b.client(), "demo").get_opt("echo").await.unwrap().is_some()
     );
@@ -162,7 +154,7 @@ async fn agents_with_the_shipped_rules_export_import_and_take_back() {
         .delete("echo", &DeleteParams::default())
         .await
         .unwrap();
-    eventually("gone", || async {
+    until("gone", || async {
         let services =
             Api::<Service>::namespaced(b.client(), "demo").list(&ListParams::default()).await.unwrap();
         let offers = Api::<ServiceOffer>::all(hub.client()).list(&ListParams::default()).await.unwrap();
@@ -194,8 +186,8 @@ async fn do_everything(a: &Cluster, b: &Cluster) {
     apply(a, &exported_echo(&EDITIONS)).await;
     let services: Api<Service> = Api::namespaced(b.client(), "demo");
     let made = async |name: &str| services.get_opt(name).await.unwrap().is_some();
-    eventually("imported", || async { imported(b).await > 1 && made("other").await }).await;
-    eventually("acknowledged", || async { is_ready(a).await }).await;
+    until("imported", || async { imported(b).await > 1 && made("other").await }).await;
+    until("acknowledged", || async { is_ready(a).await }).await;
     let label = |value: Value| json!({"metadata": {"labels": {"tombolo.dev/auto-export": value}}});
     let today: Api<mcs::ServiceExport> = Api::namespaced(b.client(), "demo");
     let first: Api<kep::ServiceExport> = Api::namespaced(b.client(), "demo");
@@ -207,18 +199,18 @@ async fn do_everything(a: &Cluster, b: &Cluster) {
             let of_today = today.get_opt("echo").await.unwrap().is_some();
             (of_today, first.get_opt("echo").await.unwrap().is_some()) == expected
         };
-        eventually("exported as the label asks for", exported).await;
+        until("exported as the label asks for", exported).await;
     }
     let imports: Api<mcs::ServiceImport> = Api::namespaced(b.client(), "demo");
     for name in ["echo", "other"] {
         imports.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    eventually("given back", || async { !made("other").await }).await;
+    until("given back", || async { !made("other").await }).await;
     let (first, today): (Api<kep::ServiceExport>, Api<mcs::ServiceExport>) =
         (Api::namespaced(a.client(), "demo"), Api::namespaced(a.client(), "demo"));
     first.delete("echo", &DeleteParams::default()).await.unwrap();
     today.delete("echo", &DeleteParams::default()).await.unwrap();
-    eventually("gone", || async { imported(b).await == 0 }).await;
+    until("gone", || async { imported(b).await == 0 }).await;
 }
 
 /// Of the life of a token for an hour.
@@ -242,10 +234,10 @@ async fn what_the_shipped_rules_grant_is_what_agents_use() {
     }
     do_everything(&a, &b).await;
     let renewed = "create /serviceaccounts/token".to_owned();
-    eventually("renewed", || async { witnesses.hub.used().contains(&renewed) }).await;
-    eventually("stored", || async { witnesses.member.used().contains("patch /secrets") }).await;
+    until("renewed", || async { witnesses.hub.used().contains(&renewed) }).await;
+    until("stored", || async { witnesses.member.used().contains("patch /secrets") }).await;
     let led_on = "update coordination.k8s.io/leases";
-    eventually("led on", || async { witnesses.member.used().contains(led_on) }).await;
+    until("led on", || async { witnesses.member.used().contains(led_on) }).await;
     witnesses.member.used_exactly(&rules(MEMBER_RULES), &BEFORE);
     witnesses.hub.used_exactly(&rules(HUB_RULES), &AT_TIMES);
 }
@@ -262,7 +254,7 @@ async fn an_agent_is_refused_without(verb: &str) {
     rules.retain(|rule| !rule.verbs.is_empty());
     roles.replace("tombolo-member-writer", &PostParams::default(), &role).await.unwrap();
     start_before(&witnesses, &hub, "a", &member, Duration::ZERO).await;
-    eventually("refused", || async { !witnesses.hub.refused().is_empty() }).await;
+    until("refused", || async { !witnesses.hub.refused().is_empty() }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,7 +280,7 @@ async fn the_token_for_the_hub_is_good_for_as_long_as_an_agent_lives() {
         String::from_utf8(data["token"].0.clone()).unwrap()
     };
     tokio::time::sleep(A_THIRD).await;
-    eventually("replaced after a third of its life", || async { held().await != first }).await;
+    until("replaced after a third of its life", || async { held().await != first }).await;
     // Longer than such a token lives.
     for _ in 0..4 {
         tokio::time::sleep(A_THIRD).await;
@@ -335,15 +327,15 @@ async fn agents_with_the_shipped_rules_give_native_names_and_put_selectors_aside
         let spec = services.get_opt(service).await.unwrap().and_then(|service| service.spec);
         spec.map(|spec| spec.selector.unwrap_or_default().len())
     };
-    eventually("put aside", || async { selector("echo").await == Some(2) }).await;
-    eventually("made", || async { selector("other").await == Some(0) }).await;
-    eventually("imported", || async { imported(&b).await > 0 }).await;
+    until("put aside", || async { selector("echo").await == Some(2) }).await;
+    until("made", || async { selector("other").await == Some(0) }).await;
+    until("imported", || async { imported(&b).await > 0 }).await;
     let imports: Api<mcs::ServiceImport> = Api::namespaced(b.client(), "demo");
     for name in ["echo", "other"] {
         imports.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    eventually("given back", || async { selector("echo").await == Some(1) }).await;
-    eventually("gone", || async { selector("other").await.is_none() }).await;
+    until("given back", || async { selector("echo").await == Some(1) }).await;
+    until("gone", || async { selector("other").await.is_none() }).await;
     all_allowed(&metrics);
 }
 

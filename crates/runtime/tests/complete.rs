@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::runtime::watcher;
@@ -11,7 +9,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{from_value, json};
 use tombolo_apiserver::Options;
 use tombolo_runtime::{Cache, follow_completely};
-use tombolo_testkit::{Cluster, patience};
+use tombolo_testkit::{Cluster, until};
 
 const NAMESPACE: &str = "default";
 
@@ -26,16 +24,6 @@ async fn version(api: &Api<ConfigMap>) -> u64 {
     list.metadata.resource_version.unwrap().parse().unwrap()
 }
 
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let waiting = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let waited = tokio::time::timeout(patience(Duration::from_secs(60)), waiting).await;
-    assert!(waited.is_ok(), "never: {what}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_went_before_anybody_looked_counts_as_known() {
     let cluster = Cluster::new(Options::named("one"));
@@ -48,7 +36,7 @@ async fn what_went_before_anybody_looked_counts_as_known() {
     assert_eq!(cache.complete_up_to(), 0);
     let everything = Api::all(cluster.client());
     tokio::spawn(follow_completely(cache.clone(), everything, watcher::Config::default()));
-    until("it is complete", || cache.complete_up_to() >= gone_at).await;
+    until("it is complete", async || cache.complete_up_to() >= gone_at).await;
     let names: Vec<String> = cache.within(NAMESPACE).iter().map(|object| object.name_any()).collect();
     assert!(names.iter().any(|name| name == "stays") && !names.iter().any(|name| name == "goes"));
 }

@@ -14,4 +14,4 @@ pub use self::cluster::{Cluster, Server, left_out, linger, name_of, not_run, pat
 pub use self::faults::{FaultPlan, Faults, Outage};
 pub use self::kubectl::{Kubectl, Outcome, Running};
 pub use self::manifests::{EDITIONS, exported_echo};
-pub use self::waiting::eventually;
+pub use self::waiting::{eventually, until, within};

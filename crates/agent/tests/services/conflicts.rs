@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tombolo_testkit::until;
 
-use crate::fleet::{Fleet, Member, eventually};
+use crate::fleet::{Fleet, Member};
 
 fn ports(texts: &[(&str, u16)]) -> Value {
     texts.iter().map(|(name, port)| json!({"name": name, "port": port, "targetPort": 8080})).collect()
@@ -33,7 +34,7 @@ async fn the_oldest_export_decides_all_there_is_and_every_export_is_told_each_re
     c.endpoints(&["10.3.0.1"]).await;
     c.export_mcs_with(&json!({"exportedLabels": {"team": "red"}, "exportedAnnotations": {"note": "c"}}))
         .await;
-    eventually("imported", || async { a.imported(None).await == ["10.3.0.1"] }).await;
+    until("imported", || async { a.imported(None).await == ["10.3.0.1"] }).await;
     let address = a.mcs_import().await.unwrap().spec.ips;
     tokio::time::sleep(Duration::from_secs(2)).await;
     b.service(&json!({"ports": ports(&[("http", 8080)]), "internalTrafficPolicy": "Local"})).await;
@@ -43,7 +44,7 @@ async fn the_oldest_export_decides_all_there_is_and_every_export_is_told_each_re
     let reasons = "PortConflict,SessionAffinityConflict,LabelsConflict,AnnotationsConflict,\
         InternalTrafficPolicyConflict,TrafficDistributionConflict";
     for member in [b, c] {
-        eventually("a conflict", || async {
+        until("a conflict", || async {
             member.mcs_condition("Conflict").await.is_some_and(|(status, ..)| status == "True")
         })
         .await;
@@ -80,23 +81,23 @@ async fn when_the_oldest_export_goes_the_next_one_decides_behind_the_same_addres
     let [a, b, c] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_mcs().await;
-    eventually("imported", || async { c.imported(None).await == ["10.1.0.1"] }).await;
+    until("imported", || async { c.imported(None).await == ["10.1.0.1"] }).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     b.serve(81, &["10.2.0.1"]).await;
     b.export_mcs().await;
-    eventually("said", || async {
+    until("said", || async {
         b.mcs_condition("Conflict").await.is_some_and(|(status, ..)| status == "True")
     })
     .await;
     let address = c.mcs_import().await.unwrap().spec.ips;
     a.unexport_mcs().await;
-    eventually("b's port and endpoints", || async {
+    until("b's port and endpoints", || async {
         let import = c.mcs_import().await.unwrap();
         import.spec.ports[0].port == 81 && c.imported(None).await == ["10.2.0.1"]
     })
     .await;
     assert_eq!(c.mcs_import().await.unwrap().spec.ips, address);
-    eventually("agreed", || async {
+    until("agreed", || async {
         b.mcs_condition("Conflict").await.is_some_and(|(_, reason, _)| reason == "NoConflicts")
     })
     .await;
@@ -112,14 +113,14 @@ async fn ports_complete_each_other_and_each_leads_only_to_the_clusters_that_have
         member.export_kep().await;
         member.export_mcs().await;
     }
-    eventually("imported", || async { c.imported(None).await.len() == 4 }).await;
+    until("imported", || async { c.imported(None).await.len() == 4 }).await;
     let numbers: Vec<_> = c.kep_import().await.unwrap().spec.ports.iter().map(|port| port.port).collect();
     assert_eq!(numbers, [80, 9090]);
     assert_eq!(c.mcs_import().await.unwrap().spec.ports.len(), 2);
     assert_eq!(port_names(c, "a").await, ["http", "http"]);
     assert_eq!(port_names(c, "b").await, ["metrics", "metrics"]);
     for member in [a, b] {
-        eventually("no conflict in the first edition", || async {
+        until("no conflict in the first edition", || async {
             member.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
         })
         .await;
@@ -146,7 +147,7 @@ async fn the_first_edition_carries_what_each_cluster_has_of_its_own_side_by_side
     let unready = json!([{"addresses": ["10.2.0.1"], "conditions": {"ready": false, "serving": false}}]);
     b.slice("echo-1", "http", &unready).await;
     b.export_kep().await;
-    eventually("imported", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
+    until("imported", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
     let import = c.kep_import().await.unwrap();
     assert_eq!(
         json!(import.spec.clusters),
@@ -169,7 +170,7 @@ async fn the_first_edition_carries_what_each_cluster_has_of_its_own_side_by_side
         assert_eq!((conditions.ready, conditions.serving), (Some(ready), Some(false)), "from {source}");
     }
     for member in [a, b] {
-        eventually("no conflict", || async {
+        until("no conflict", || async {
             member.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
         })
         .await;
@@ -186,14 +187,14 @@ async fn exported_labels_are_on_every_import_and_nothing_of_the_services_own_met
     a.export_mcs_with(&json!({"exportedLabels": {"team": "red"}, "exportedAnnotations": {"note": "hi"}}))
         .await;
     for member in [a, b] {
-        eventually("imported", || async { member.mcs_import().await.is_some() }).await;
+        until("imported", || async { member.mcs_import().await.is_some() }).await;
         let metadata = member.mcs_import().await.unwrap().metadata;
         let (labels, annotations) = (metadata.labels.unwrap(), metadata.annotations.unwrap());
         assert_eq!((labels["team"].as_str(), annotations["note"].as_str()), ("red", "hi"));
         assert!(!labels.contains_key("app") && !annotations.contains_key("secret"));
     }
     a.export_mcs_with(&json!({"exportedLabels": {"team": "blue"}})).await;
-    eventually("changed", || async {
+    until("changed", || async {
         let metadata = b.mcs_import().await.unwrap().metadata;
         metadata.labels.unwrap()["team"] == "blue" && !metadata.annotations.unwrap().contains_key("note")
     })

@@ -5,9 +5,9 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tombolo_api::kep;
-use tombolo_testkit::{Outage, linger};
+use tombolo_testkit::{Outage, linger, until};
 
-use crate::fleet::{Fleet, Member, eventually};
+use crate::fleet::{Fleet, Member};
 
 /// The addresses of the service in both editions, each as import and derived Service have it.
 async fn addresses(member: &Member) -> Value {
@@ -33,14 +33,14 @@ async fn the_address_of_an_import_stays_for_its_life() {
         member.export_mcs().await;
     }
     let c = &fleet.members[2];
-    eventually("imported", || async { has_addresses(c).await && c.imported(None).await.len() == 4 }).await;
+    until("imported", || async { has_addresses(c).await && c.imported(None).await.len() == 4 }).await;
     let before = addresses(c).await;
     for member in &fleet.members[..2] {
         let two =
             json!([{"name": "http", "port": 80, "targetPort": 8080}, {"name": "metrics", "port": 9090}]);
         member.service(&json!({"ports": two})).await;
     }
-    eventually("another port", || async {
+    until("another port", || async {
         c.mcs_import().await.unwrap().spec.ports.len() == 2
             && c.kep_import().await.unwrap().spec.ports.len() == 2
     })
@@ -51,7 +51,7 @@ async fn the_address_of_an_import_stays_for_its_life() {
     fleet.members[0].unexport_kep().await;
     fleet.members[0].unexport_mcs().await;
     let c = &fleet.members[2];
-    eventually("without a", || async { c.imported(None).await == ["10.2.0.1", "10.2.0.1"] }).await;
+    until("without a", || async { c.imported(None).await == ["10.2.0.1", "10.2.0.1"] }).await;
     assert_eq!(addresses(c).await, before, "with another agent and other exporters");
 }
 
@@ -61,13 +61,13 @@ async fn a_service_moves_from_cluster_to_cluster_behind_one_address() {
     let [a, b, c] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_kep().await;
-    eventually("in a", || async { c.imported(None).await == ["10.1.0.1"] }).await;
+    until("in a", || async { c.imported(None).await == ["10.1.0.1"] }).await;
     let before = addresses(c).await;
     b.serve(80, &["10.2.0.1"]).await;
     b.export_kep().await;
-    eventually("in both", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
+    until("in both", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
     a.unexport_kep().await;
-    eventually("in b", || async { c.imported(None).await == ["10.2.0.1"] }).await;
+    until("in b", || async { c.imported(None).await == ["10.2.0.1"] }).await;
     assert_eq!(addresses(c).await, before);
 }
 
@@ -79,11 +79,11 @@ async fn today_an_import_stays_while_one_export_is_left_and_goes_everywhere_with
         member.serve(80, &[address]).await;
         member.export_mcs().await;
     }
-    eventually("imported", || async { c.imported(None).await.len() == 2 }).await;
+    until("imported", || async { c.imported(None).await.len() == 2 }).await;
     a.unexport_mcs().await;
-    eventually("without a", || async { c.imported(None).await == ["10.2.0.1"] }).await;
+    until("without a", || async { c.imported(None).await == ["10.2.0.1"] }).await;
     for member in [a, b, c] {
-        eventually("its clusters", || async {
+        until("its clusters", || async {
             let status = member.mcs_import().await.unwrap().status.unwrap();
             status.clusters.iter().map(|part| part.cluster.as_str()).collect::<Vec<_>>() == ["b"]
         })
@@ -91,7 +91,7 @@ async fn today_an_import_stays_while_one_export_is_left_and_goes_everywhere_with
     }
     b.unexport_mcs().await;
     for member in [a, b, c] {
-        eventually("nothing is left", || async {
+        until("nothing is left", || async {
             member.mcs_import().await.is_none()
                 && member.derived().await.is_empty()
                 && member.slices().await.is_empty()
@@ -107,7 +107,7 @@ async fn a_hub_that_restarts_changes_nothing_in_any_cluster_and_what_happened_me
     a.serve(80, &["10.1.0.1"]).await;
     a.export_kep().await;
     a.export_mcs().await;
-    eventually("exported", || async {
+    until("exported", || async {
         a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
             && a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
             && b.imported(None).await.len() == 2
@@ -133,8 +133,7 @@ async fn a_hub_that_restarts_changes_nothing_in_any_cluster_and_what_happened_me
     for member in [a, b] {
         member.hub_link.heal();
     }
-    eventually("what happened meanwhile", || async { b.imported(None).await == ["10.1.0.2", "10.1.0.2"] })
-        .await;
+    until("what happened meanwhile", || async { b.imported(None).await == ["10.1.0.2", "10.1.0.2"] }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,18 +142,18 @@ async fn an_initialized_export_has_a_finalizer_and_stays_until_its_offer_is_take
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_kep().await;
-    eventually("initialized", || async {
+    until("initialized", || async {
         a.kep_condition("Initialized").await.is_some_and(|(status, _)| status == "True")
     })
     .await;
     assert_eq!(a.kep_export().await.finalizers(), ["tombolo.dev/export"]);
-    eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    until("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
     a.hub_link.outage(Outage::Refused);
     a.unexport_kep().await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(a.kep_export().await.metadata.deletion_timestamp.is_some(), "others still have it");
     a.hub_link.heal();
-    eventually("gone", || async {
+    until("gone", || async {
         a.api::<kep::ServiceExport>().get_opt("echo").await.unwrap().is_none()
             && b.kep_import().await.is_none()
     })

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use tombolo_api::service::IpFamily::{self, V4, V6};
+use tombolo_testkit::until;
 
-use crate::fleet::{Fleet, Member, eventually, readiness};
+use crate::fleet::{Fleet, Member, readiness};
 
 const DUAL: &[IpFamily] = &[V4, V6];
 
@@ -37,9 +38,8 @@ async fn a_dual_stack_service_is_imported_with_an_address_and_slices_of_each_fam
     serve(a, &["IPv6", "IPv4"], &["10.1.0.1", "fd00:1::1"]).await;
     a.export_mcs().await;
     for member in [a, b] {
-        eventually("both endpoints", || async { member.imported(None).await == ["10.1.0.1", "fd00:1::1"] })
-            .await;
-        eventually("both addresses, in the order of the service", || async {
+        until("both endpoints", || async { member.imported(None).await == ["10.1.0.1", "fd00:1::1"] }).await;
+        until("both addresses, in the order of the service", || async {
             families(member).await == ["IPv6", "IPv4"]
         })
         .await;
@@ -57,8 +57,8 @@ async fn an_ipv6_service_is_imported_in_both_editions() {
     a.export_mcs().await;
     a.export_kep().await;
     for member in [a, b] {
-        eventually("imported", || async { member.imported(None).await == ["fd00:1::1", "fd00:1::1"] }).await;
-        eventually("its address", || async { families(member).await == ["IPv6"] }).await;
+        until("imported", || async { member.imported(None).await == ["fd00:1::1", "fd00:1::1"] }).await;
+        until("its address", || async { families(member).await == ["IPv6"] }).await;
         let spec = member.kep_import().await.unwrap().spec;
         assert_eq!(spec.ip_family, V6);
         assert!(spec.ip.unwrap().contains(':'));
@@ -71,7 +71,7 @@ async fn the_first_edition_gives_a_dual_stack_service_one_family() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     serve(a, &["IPv6", "IPv4"], &["10.1.0.1", "fd00:1::1"]).await;
     a.export_kep().await;
-    eventually("the endpoint of that family", || async { b.imported(None).await == ["fd00:1::1"] }).await;
+    until("the endpoint of that family", || async { b.imported(None).await == ["fd00:1::1"] }).await;
     let spec = b.kep_import().await.unwrap().spec;
     assert_eq!((spec.ip_family, spec.ip.unwrap().contains(':')), (V6, true));
 }
@@ -82,13 +82,13 @@ async fn a_family_that_a_cluster_does_not_have_is_said_on_the_import_there() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     serve(a, &["IPv6"], &["fd00:1::1"]).await;
     a.export_mcs().await;
-    eventually("not here", || async {
+    until("not here", || async {
         let import = b.mcs_import().await;
         import.is_some_and(|import| readiness(&import) == Some(("False", "IPFamilyNotSupported")))
     })
     .await;
     assert!(b.mcs_import().await.unwrap().spec.ips.is_empty() && b.derived().await.is_empty());
-    eventually("but there", || async {
+    until("but there", || async {
         a.mcs_import().await.is_some_and(|import| readiness(&import) == Some(("True", "Ready")))
     })
     .await;
@@ -101,24 +101,22 @@ async fn exports_without_a_common_family_are_withdrawn_in_the_first_edition_and_
     serve(a, &["IPv4"], &["10.1.0.1"]).await;
     a.export_kep().await;
     a.export_mcs().await;
-    eventually("imported", || async { b.imported(None).await.len() == 2 }).await;
+    until("imported", || async { b.imported(None).await.len() == 2 }).await;
     serve(b, &["IPv6"], &["fd00:2::1"]).await;
     b.export_kep().await;
     b.export_mcs().await;
     for member in [a, b] {
-        eventually("withdrawn", || async { member.kep_import().await.is_none() }).await;
-        eventually("said", || async {
+        until("withdrawn", || async { member.kep_import().await.is_none() }).await;
+        until("said", || async {
             let said = member.kep_condition("Conflict").await;
             said.is_some_and(|(status, message)| {
                 status == "True" && message.contains("IPv4 in a but IPv6 in b")
             })
         })
         .await;
-        eventually("all endpoints today", || async {
-            member.imported(None).await == ["10.1.0.1", "fd00:2::1"]
-        })
-        .await;
-        eventually("said today", || async {
+        until("all endpoints today", || async { member.imported(None).await == ["10.1.0.1", "fd00:2::1"] })
+            .await;
+        until("said today", || async {
             member.mcs_condition("Conflict").await.is_some_and(|(_, reason, _)| reason == "IPFamilyConflict")
         })
         .await;
@@ -131,14 +129,12 @@ async fn a_service_made_anew_in_another_family_gets_an_address_of_that_family() 
     let [a, b] = &fleet.members[..] else { unreachable!() };
     serve(a, &["IPv6"], &["fd00:1::1"]).await;
     a.export_mcs().await;
-    eventually("IPv6", || async { families(b).await == ["IPv6"] }).await;
+    until("IPv6", || async { families(b).await == ["IPv6"] }).await;
     a.remove_service().await;
     serve(a, &["IPv4"], &["10.1.0.1"]).await;
-    eventually("IPv4", || async { families(b).await == ["IPv4"] }).await;
-    eventually("ready", || async {
-        a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
-    })
-    .await;
+    until("IPv4", || async { families(b).await == ["IPv4"] }).await;
+    until("ready", || async { a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True") })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,13 +143,13 @@ async fn an_address_is_made_anew_when_no_export_is_left_that_has_its_family() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     serve(a, &["IPv6"], &["fd00:1::1"]).await;
     a.export_mcs().await;
-    eventually("IPv6", || async { families(b).await == ["IPv6"] }).await;
+    until("IPv6", || async { families(b).await == ["IPv6"] }).await;
     serve(b, &["IPv4"], &["10.2.0.1"]).await;
     b.export_mcs().await;
-    eventually("both", || async { families(b).await == ["IPv6", "IPv4"] }).await;
+    until("both", || async { families(b).await == ["IPv6", "IPv4"] }).await;
     a.unexport_mcs().await;
     for member in [a, b] {
-        eventually("IPv4", || async { families(member).await == ["IPv4"] }).await;
+        until("IPv4", || async { families(member).await == ["IPv4"] }).await;
         assert_eq!(member.derived().await.len(), 1);
     }
 }

@@ -1,7 +1,6 @@
 //! A hub and some members, each with an agent that can be cut off or stopped.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
@@ -17,7 +16,7 @@ use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::{ServiceOffer, ServiceOfferSpec};
 use tombolo_api::{kep, mcs};
 use tombolo_apiserver::{Clock, Entropy, Options, User};
-use tombolo_testkit::{Cluster, Faults, patience};
+use tombolo_testkit::{Cluster, Faults, until};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 
@@ -240,7 +239,7 @@ impl Member {
     /// Waits for the imports of both editions, which come after their slices.
     pub(crate) async fn imports(&self) -> (mcs::ServiceImport, kep::ImportedService) {
         let mut found = (None, None);
-        eventually("both imports", async || {
+        until("both imports", async || {
             found = (self.mcs_import().await, self.kep_import().await);
             found.0.is_some() && found.1.is_some()
         })
@@ -299,15 +298,6 @@ pub(crate) fn readiness(import: &mcs::ServiceImport) -> Option<(&str, &str)> {
     let conditions = &import.status.as_ref()?.conditions;
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
     Some((&ready.status, &ready.reason))
-}
-
-/// Waits until `holds` says so; panics with `what` when that takes longer than any delay in the system.
-pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + patience(Duration::from_secs(120));
-    while !holds().await {
-        assert!(tokio::time::Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// Makes an offer in the namespace of `a` that speaks for a cluster.

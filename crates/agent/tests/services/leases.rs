@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tombolo_testkit::{Outage, linger};
+use tombolo_testkit::{Outage, linger, until};
 
-use crate::fleet::{Fleet, eventually};
+use crate::fleet::Fleet;
 
 async fn shared_service() -> Fleet {
     let fleet = Fleet::of(3).await;
@@ -13,7 +13,7 @@ async fn shared_service() -> Fleet {
         member.export_kep().await;
     }
     let c = &fleet.members[2];
-    eventually("imported", || async { c.imported(None).await.len() == 2 }).await;
+    until("imported", || async { c.imported(None).await.len() == 2 }).await;
     fleet
 }
 
@@ -24,12 +24,12 @@ async fn the_endpoints_of_a_dead_source_go_after_its_lease_and_return_with_it() 
     linger(Duration::from_secs(20)).await;
     assert_eq!(fleet.members[2].imported(Some("a")).await, ["10.1.0.1"], "not before the lease is over");
     let c = &fleet.members[2];
-    eventually("a's endpoints are removed", || async { c.imported(Some("a")).await.is_empty() }).await;
+    until("a's endpoints are removed", || async { c.imported(Some("a")).await.is_empty() }).await;
     assert_eq!(c.imported(Some("b")).await, ["10.2.0.1"], "b is not affected");
     assert!(c.kep_import().await.is_some());
     fleet.start(0);
     let c = &fleet.members[2];
-    eventually("a is back", || async { c.imported(Some("a")).await == ["10.1.0.1"] }).await;
+    until("a is back", || async { c.imported(Some("a")).await == ["10.1.0.1"] }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,14 +38,13 @@ async fn a_source_that_is_cut_off_dies_for_others_but_keeps_serving_itself() {
     let [a, b, c] = &fleet.members[..] else { unreachable!() };
     a.hub_link.outage(Outage::Silent);
     for member in [b, c] {
-        eventually("a's endpoints are removed", || async { member.imported(Some("a")).await.is_empty() })
-            .await;
+        until("a's endpoints are removed", || async { member.imported(Some("a")).await.is_empty() }).await;
     }
     linger(Duration::from_secs(300)).await;
     assert_eq!(a.imported(None).await, ["10.1.0.1", "10.2.0.1"], "a holds what it has");
     a.hub_link.heal();
     for member in [b, c] {
-        eventually("a is back", || async { member.imported(Some("a")).await == ["10.1.0.1"] }).await;
+        until("a is back", || async { member.imported(Some("a")).await == ["10.1.0.1"] }).await;
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tombolo_testkit::linger;
+use tombolo_testkit::{linger, until};
 
-use crate::fleet::{Fleet, eventually};
+use crate::fleet::Fleet;
 
 #[tokio::test(start_paused = true)]
 async fn an_exported_service_appears_in_every_cluster_with_an_address_and_all_endpoints() {
@@ -15,11 +15,11 @@ async fn an_exported_service_appears_in_every_cluster_with_an_address_and_all_en
     a.export_kep().await;
     b.export_kep().await;
     for member in [a, b, c] {
-        eventually("all endpoints are imported", || async {
+        until("all endpoints are imported", || async {
             member.imported(None).await == ["10.1.0.1", "10.2.0.1", "10.2.0.2"]
         })
         .await;
-        eventually("the import has the address of the derived Service", || async {
+        until("the import has the address of the derived Service", || async {
             let derived = member.derived().await;
             let vip = derived.first().and_then(|service| service.spec.clone()?.cluster_ip);
             vip.is_some() && member.kep_import().await.and_then(|import| import.spec.ip) == vip
@@ -38,7 +38,7 @@ async fn imported_slices_tell_where_they_come_from_and_point_at_nothing_there() 
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_mcs().await;
-    eventually("the endpoint arrives", || async { !b.imported(Some("a")).await.is_empty() }).await;
+    until("the endpoint arrives", || async { !b.imported(Some("a")).await.is_empty() }).await;
     let slice = b.slices().await.remove(0);
     let labels = slice.metadata.labels.unwrap();
     assert_eq!(labels["multicluster.kubernetes.io/service-name"], "echo");
@@ -57,9 +57,9 @@ async fn endpoints_follow_their_source() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_kep().await;
-    eventually("the first endpoint", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    until("the first endpoint", || async { b.imported(None).await == ["10.1.0.1"] }).await;
     a.endpoints(&["10.1.0.7", "10.1.0.8"]).await;
-    eventually("the new endpoints", || async { b.imported(None).await == ["10.1.0.7", "10.1.0.8"] }).await;
+    until("the new endpoints", || async { b.imported(None).await == ["10.1.0.7", "10.1.0.8"] }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,13 +70,13 @@ async fn the_last_export_takes_the_service_with_it_everywhere() {
         member.serve(80, &[address]).await;
         member.export_kep().await;
     }
-    eventually("imported", || async { c.imported(None).await.len() == 2 }).await;
+    until("imported", || async { c.imported(None).await.len() == 2 }).await;
     a.unexport_kep().await;
-    eventually("a's endpoints are gone", || async { c.imported(None).await == ["10.2.0.1"] }).await;
+    until("a's endpoints are gone", || async { c.imported(None).await == ["10.2.0.1"] }).await;
     assert!(c.kep_import().await.is_some(), "b still exports it");
     b.unexport_kep().await;
     for member in [a, b, c] {
-        eventually("nothing is left", || async {
+        until("nothing is left", || async {
             member.kep_import().await.is_none()
                 && member.derived().await.is_empty()
                 && member.imported(None).await.is_empty()
@@ -91,7 +91,7 @@ async fn addresses_outside_the_declared_ranges_are_not_believed() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1", "10.9.0.1"]).await;
     a.export_kep().await;
-    eventually("the good one arrives", || async { !b.imported(None).await.is_empty() }).await;
+    until("the good one arrives", || async { !b.imported(None).await.is_empty() }).await;
     assert_eq!(b.imported(None).await, ["10.1.0.1"]);
 }
 
@@ -101,7 +101,7 @@ async fn a_restarted_agent_changes_nothing_and_catches_up() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_kep().await;
-    eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    until("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
     let before = fleet.members[1].slices().await;
     fleet.kill(1);
     fleet.start(1);
@@ -112,7 +112,7 @@ async fn a_restarted_agent_changes_nothing_and_catches_up() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     fleet.start(1);
     let b = &fleet.members[1];
-    eventually("what happened meanwhile", || async { b.imported(None).await == ["10.1.0.2"] }).await;
+    until("what happened meanwhile", || async { b.imported(None).await == ["10.1.0.2"] }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,11 +121,11 @@ async fn a_label_exports_a_service_and_its_absence_takes_the_export_back() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.label_service("tombolo.dev/auto-export", Some("kep")).await;
-    eventually("exported by label", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    until("exported by label", || async { b.imported(None).await == ["10.1.0.1"] }).await;
     a.label_service("tombolo.dev/auto-export", None).await;
-    eventually("taken back", || async { b.kep_import().await.is_none() }).await;
+    until("taken back", || async { b.kep_import().await.is_none() }).await;
     a.export_kep().await;
-    eventually("exported by hand", || async { b.kep_import().await.is_some() }).await;
+    until("exported by hand", || async { b.kep_import().await.is_some() }).await;
     linger(Duration::from_secs(60)).await;
     assert!(b.kep_import().await.is_some(), "what somebody wrote is theirs");
 }

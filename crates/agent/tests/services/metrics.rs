@@ -9,8 +9,9 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tombolo_runtime::stamp;
 use tombolo_testkit::Outage;
+use tombolo_testkit::until;
 
-use crate::fleet::{Fleet, Member, eventually, offer};
+use crate::fleet::{Fleet, Member, offer};
 
 fn scrape(member: &Member) -> String {
     let mut registry = Registry::default();
@@ -59,7 +60,7 @@ async fn endpoints_that_are_left_out_are_counted_while_they_are() {
     a.export_mcs().await;
     shows(a, "dropped_endpoints{direction=\"published\",source=\"a\",reason=\"undeclared\"} 2.0").await;
     a.endpoints(&["10.1.0.1"]).await;
-    eventually("none left out", || async { !scrape(a).contains("dropped_endpoints{") }).await;
+    until("none left out", || async { !scrape(a).contains("dropped_endpoints{") }).await;
     assert!(!scrape(b).contains("dropped_endpoints{"), "what was never published is not dropped again");
 }
 
@@ -70,7 +71,7 @@ async fn of_a_member_that_floods_the_hub_only_the_oldest_offers_count() {
     fleet.members[0].export_mcs().await;
     fleet.restart(1, |config| config.limits.offers = 2);
     let b = &fleet.members[1];
-    eventually("imported", || async { b.mcs_import().await.is_some() }).await;
+    until("imported", || async { b.mcs_import().await.is_some() }).await;
     fleet.kill(0);
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     for name in ["flood-1", "flood-2", "flood-3"] {
@@ -96,10 +97,8 @@ async fn the_state_of_sources_is_told() {
     let mut fleet = Fleet::of(2).await;
     shows(&fleet.members[1], "source_state{source=\"a\",state=\"alive\"} 1.0").await;
     fleet.kill(0);
-    eventually("no state without an agent", || async {
-        !scrape(&fleet.members[0]).contains("source_state{")
-    })
-    .await;
+    until("no state without an agent", || async { !scrape(&fleet.members[0]).contains("source_state{") })
+        .await;
     let b = &fleet.members[1];
     shows(b, "source_state{source=\"a\",state=\"expired\"} 1.0").await;
     shows(b, "source_state{source=\"a\",state=\"alive\"} 0.0").await;
@@ -108,7 +107,7 @@ async fn the_state_of_sources_is_told() {
     assert!(age.is_some_and(|age| age > 20.0), "{age:?}");
     b.hub_link.outage(Outage::Refused);
     shows(b, "source_state{source=\"b\",state=\"alive\"} 1.0").await;
-    eventually("writes that did not arrive", || async {
+    until("writes that did not arrive", || async {
         scrape(b).contains("side=\"hub\",resource=\"leases\",result=\"unreachable\"")
     })
     .await;
@@ -129,12 +128,12 @@ async fn the_time_of_a_change_is_measured_from_its_trigger_to_the_import() {
     a.serve(80, &["10.1.0.1"]).await;
     trigger(-1).await;
     a.export_mcs().await;
-    eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    until("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
     assert!(!scrape(b).contains("propagation_seconds_count"), "a first import is no change");
     trigger(0).await;
     shows(b, "propagation_seconds_count{source=\"a\"} 1").await;
     trigger(10 * 365 * 24).await;
     a.endpoints(&["10.1.0.2"]).await;
-    eventually("imported", || async { b.imported(None).await == ["10.1.0.2"] }).await;
+    until("imported", || async { b.imported(None).await == ["10.1.0.2"] }).await;
     shows(b, "propagation_seconds_count{source=\"a\"} 1").await;
 }

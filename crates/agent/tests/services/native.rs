@@ -17,10 +17,10 @@ use tokio::task::JoinHandle;
 use tombolo_api::mcs::ServiceImport;
 use tombolo_apiserver::controllers::Settings;
 use tombolo_runtime::{Cache, follow};
-use tombolo_testkit::linger;
+use tombolo_testkit::{linger, until};
 
 use crate::events::{events, pairs};
-use crate::fleet::{Fleet, Member, eventually};
+use crate::fleet::{Fleet, Member};
 
 const STRATEGY: &str = "discovery.karmada.io/strategy";
 const ASIDE: &str = "tombolo.dev/selector-set-aside";
@@ -117,12 +117,12 @@ async fn behind(member: &Member) -> Vec<String> {
 
 async fn reaches(member: &Member, expected: &[&str]) {
     let what = format!("echo in {} reaches {expected:?}", member.name);
-    eventually(&what, || async { behind(member).await == expected }).await;
+    until(&what, || async { behind(member).await == expected }).await;
 }
 
 /// Waits until the import says this about its strategy.
 async fn says(member: &Member, status: &str, reason: &str) {
-    eventually(&format!("{status} {reason}"), || async {
+    until(&format!("{status} {reason}"), || async {
         let import: Option<ServiceImport> = api(member).get_opt("echo").await.unwrap();
         let conditions = import.and_then(|import| import.status).map(|status| status.conditions);
         let found = conditions.unwrap_or_default().into_iter().find(|one| one.type_ == "StrategyApplied");
@@ -132,8 +132,8 @@ async fn says(member: &Member, status: &str, reason: &str) {
 }
 
 async fn is_gone(member: &Member) {
-    eventually("no Service of the own name", || async { service(member).await.is_none() }).await;
-    eventually("no slices of it", || async { slices(member).await.is_empty() }).await;
+    until("no Service of the own name", || async { service(member).await.is_none() }).await;
+    until("no slices of it", || async { slices(member).await.is_empty() }).await;
 }
 
 /// Lets everybody come to rest.
@@ -178,14 +178,14 @@ async fn story_1_an_imported_service_has_its_own_name_where_there_was_none() {
     assert!(b.derived().await.is_empty(), "a user wrote this import");
     let import = b.mcs_import().await.unwrap();
     assert_eq!((import.metadata.finalizers, import.metadata.labels), (None, None), "what a user wrote stays");
-    eventually("imported in c", || async { c.mcs_import().await.is_some() }).await;
+    until("imported in c", || async { c.mcs_import().await.is_some() }).await;
     assert_eq!(service(c).await, None, "nobody asked for the name there");
 
     a.endpoints(&["10.1.0.7", "10.1.0.8"]).await;
     reaches(b, &["10.1.0.7", "10.1.0.8"]).await;
     delete_import(b).await;
     is_gone(b).await;
-    eventually("derived now", || async { !b.derived().await.is_empty() }).await;
+    until("derived now", || async { !b.derived().await.is_empty() }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +195,7 @@ async fn story_2_local_and_remote_endpoints_stand_behind_one_service_that_is_not
     serve_locally(b).await;
     reaches(b, &[LOCAL]).await;
     let before = service(b).await;
-    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    until("derived", || async { b.mcs_import().await.is_some() }).await;
     settle().await;
     assert_eq!(behind(b).await, [LOCAL], "cluster.local stays as it is until somebody asks");
     annotate(b, Some("LocalAndRemote")).await;
@@ -208,7 +208,7 @@ async fn story_2_local_and_remote_endpoints_stand_behind_one_service_that_is_not
     assert_eq!(behind(b).await, [REMOTE, LOCAL], "what b exports itself is not imported into b");
     annotate(b, None).await;
     reaches(b, &[LOCAL]).await;
-    eventually("nothing is said any more", || async {
+    until("nothing is said any more", || async {
         let conditions = b.mcs_import().await.unwrap().status.unwrap().conditions;
         conditions.iter().all(|condition| condition.type_ != "StrategyApplied")
     })
@@ -221,7 +221,7 @@ async fn local_only_imports_while_there_is_no_local_service() {
     let (fleet, _controllers) = exported(2).await;
     let b = &fleet.members[1];
     serve_locally(b).await;
-    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    until("derived", || async { b.mcs_import().await.is_some() }).await;
     annotate(b, Some("LocalOnly")).await;
     says(b, "True", "LocalServicePresent").await;
     assert_eq!(behind(b).await, [LOCAL]);
@@ -237,7 +237,7 @@ async fn local_only_imports_while_there_is_no_local_service() {
     api::<Service>(b).patch("echo", &params, &Patch::Apply(&theirs)).await.unwrap();
     reaches(b, &[LOCAL]).await;
     says(b, "True", "LocalServicePresent").await;
-    eventually("our labels are gone", || async { service(b).await.unwrap().labels().is_empty() }).await;
+    until("our labels are gone", || async { service(b).await.unwrap().labels().is_empty() }).await;
     annotate(b, None).await;
     settle().await;
     assert_eq!(behind(b).await, [LOCAL], "it is the user's and stays");
@@ -247,7 +247,7 @@ async fn local_only_imports_while_there_is_no_local_service() {
 async fn a_user_takes_the_name_over_by_replacing_the_service_that_was_made() {
     let (fleet, _controllers) = exported(2).await;
     let b = &fleet.members[1];
-    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    until("derived", || async { b.mcs_import().await.is_some() }).await;
     annotate(b, Some("LocalAndRemote")).await;
     reaches(b, &[REMOTE]).await;
     let address = service(b).await.unwrap().spec.unwrap().cluster_ip;
@@ -303,7 +303,7 @@ async fn remote_only_lets_no_connection_reach_a_local_endpoint_until_it_ends() {
     serve_locally(b).await;
     reaches(b, &[LOCAL]).await;
     let before = service(b).await.unwrap();
-    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    until("derived", || async { b.mcs_import().await.is_some() }).await;
     annotate(b, Some("RemoteOnly")).await;
     reaches(b, &[REMOTE]).await;
     says(b, "True", "Applied").await;
@@ -322,7 +322,7 @@ async fn remote_only_lets_no_connection_reach_a_local_endpoint_until_it_ends() {
         json!({"spec": {"selector": {"tier": "api"}, "ports": [{"name": "www", "port": 80}]}}),
     )
     .await;
-    eventually("the edit is kept", || async {
+    until("the edit is kept", || async {
         service(b).await.unwrap().annotations()["tombolo.dev/set-aside-selector"]
             == r#"{"app":"echo","tier":"api"}"#
     })
@@ -350,7 +350,7 @@ async fn remote_only_works_while_no_controller_does_and_takes_back_what_is_force
     reaches(b, &[LOCAL]).await;
     controllers.abort();
     let _ = controllers.await;
-    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    until("derived", || async { b.mcs_import().await.is_some() }).await;
     annotate(b, Some("RemoteOnly")).await;
     reaches(b, &[REMOTE]).await;
     let watchman = Watchman::post(b).await;
@@ -363,7 +363,7 @@ async fn remote_only_works_while_no_controller_does_and_takes_back_what_is_force
     }});
     let params = PatchParams::apply("owner").force();
     api::<Service>(b).patch("echo", &params, &Patch::Apply(&forced)).await.unwrap();
-    eventually("put aside again", || async {
+    until("put aside again", || async {
         service(b).await.unwrap().annotations()["tombolo.dev/set-aside-selector"] == r#"{"app":"echo"}"#
     })
     .await;
@@ -399,7 +399,7 @@ async fn remote_only_fails_closed_says_so_and_ends_with_the_import_even_if_the_a
     fleet.start(1);
     let b = &fleet.members[1];
     reaches(b, &[LOCAL]).await;
-    eventually("the import goes", || async { b.mcs_import().await.is_none() }).await;
+    until("the import goes", || async { b.mcs_import().await.is_none() }).await;
     assert_eq!(bare(&service(b).await.unwrap()), bare(&before));
 }
 
@@ -407,7 +407,7 @@ async fn remote_only_fails_closed_says_so_and_ends_with_the_import_even_if_the_a
 async fn an_agent_that_was_away_while_the_strategy_changed_catches_up() {
     let (mut fleet, _controllers) = exported(2).await;
     serve_locally(&fleet.members[1]).await;
-    eventually("derived", || async { fleet.members[1].mcs_import().await.is_some() }).await;
+    until("derived", || async { fleet.members[1].mcs_import().await.is_some() }).await;
     let reach: [(Option<&str>, &[&str]); 6] = [
         (Some("RemoteOnly"), &[REMOTE]),
         (Some("LocalOnly"), &[LOCAL]),
@@ -428,7 +428,7 @@ async fn an_agent_that_was_away_while_the_strategy_changed_catches_up() {
 async fn an_unknown_strategy_is_refused_and_never_read_as_another_one() {
     let (fleet, _controllers) = exported(2).await;
     let b = &fleet.members[1];
-    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    until("derived", || async { b.mcs_import().await.is_some() }).await;
     for word in ["", "LocalFirst", "remoteonly"] {
         annotate(b, Some(word)).await;
         says(b, "False", "UnknownStrategy").await;
@@ -439,7 +439,7 @@ async fn an_unknown_strategy_is_refused_and_never_read_as_another_one() {
     annotate(b, Some("RemoteOnly")).await;
     reaches(b, &[REMOTE]).await;
     let expected = pairs(&[("Warning", "UnknownStrategy"), ("Normal", "Applied")]);
-    eventually("told", || async { events(b, "ServiceImport").await == expected }).await;
+    until("told", || async { events(b, "ServiceImport").await == expected }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -448,7 +448,7 @@ async fn the_endpoints_of_a_dead_source_go_from_native_names_too_and_return_with
     {
         let b = &fleet.members[1];
         serve_locally(b).await;
-        eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+        until("derived", || async { b.mcs_import().await.is_some() }).await;
         annotate(b, Some("RemoteOnly")).await;
         reaches(b, &[REMOTE]).await;
     }
@@ -467,7 +467,7 @@ async fn slices_that_somebody_wrote_stay_and_remote_only_says_that_they_do() {
     a.serve(80, &[REMOTE]).await;
     a.export_mcs().await;
     b.serve(80, &["10.2.0.1"]).await;
-    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    until("derived", || async { b.mcs_import().await.is_some() }).await;
     annotate(b, Some("RemoteOnly")).await;
     says(b, "False", "LocalEndpointsRemain").await;
     assert_eq!(behind(b).await, [REMOTE, "10.2.0.1"]);
@@ -479,7 +479,7 @@ async fn slices_that_somebody_wrote_stay_and_remote_only_says_that_they_do() {
 async fn native_names_write_nothing_when_nothing_changes() {
     let (mut fleet, _controllers) = exported(2).await;
     serve_locally(&fleet.members[1]).await;
-    eventually("derived", || async { fleet.members[1].mcs_import().await.is_some() }).await;
+    until("derived", || async { fleet.members[1].mcs_import().await.is_some() }).await;
     for strategy in ["RemoteOnly", "LocalAndRemote"] {
         annotate(&fleet.members[1], Some(strategy)).await;
         settle().await;
@@ -503,7 +503,7 @@ async fn a_native_name_that_cannot_be_made_is_told_to_the_exporter() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &[REMOTE]).await;
     a.export_mcs().await;
-    eventually("derived", || async { b.mcs_import().await.is_some() }).await;
+    until("derived", || async { b.mcs_import().await.is_some() }).await;
     annotate(b, Some("LocalAndRemote")).await;
     reaches(b, &[REMOTE]).await;
     let name = slices(b).await[0].name_any();
@@ -513,12 +513,12 @@ async fn a_native_name_that_cannot_be_made_is_told_to_the_exporter() {
     create::<EndpointSlice>(b, theirs).await;
     annotate(b, Some("LocalAndRemote")).await;
     let ready = || async { a.mcs_condition("Ready").await.unwrap_or_default() };
-    eventually("the export names the cluster and the object", || async {
+    until("the export names the cluster and the object", || async {
         let (status, _, message) = ready().await;
         status == "False" && message.contains(" b") && message.contains(&name)
     })
     .await;
     api::<EndpointSlice>(b).delete(&name, &DeleteParams::default()).await.unwrap();
     reaches(b, &[REMOTE]).await;
-    eventually("it is ready", || async { ready().await.0 == "True" }).await;
+    until("it is ready", || async { ready().await.0 == "True" }).await;
 }

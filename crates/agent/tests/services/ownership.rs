@@ -11,9 +11,9 @@ use tombolo_api::tombolo::{Dialect, ServiceRef};
 use tombolo_api::{kep, mcs};
 use tombolo_apiserver::controllers::Settings;
 use tombolo_model::names;
-use tombolo_testkit::linger;
+use tombolo_testkit::{linger, until};
 
-use crate::fleet::{Fleet, eventually};
+use crate::fleet::Fleet;
 
 #[tokio::test(start_paused = true)]
 async fn an_import_of_a_user_is_left_alone_and_the_export_names_the_cluster_it_is_in() {
@@ -33,11 +33,11 @@ async fn an_import_of_a_user_is_left_alone_and_the_export_names_the_cluster_it_i
     a.serve(80, &["10.1.0.1"]).await;
     a.export_mcs().await;
     a.export_kep().await;
-    eventually("today a user may write imports", || async {
+    until("today a user may write imports", || async {
         a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
     })
     .await;
-    eventually("said in the first edition", || async {
+    until("said in the first edition", || async {
         a.kep_condition("Exported").await.is_some_and(|(status, message)| {
             status == "False" && message.contains("cluster b could not apply it: NameTaken")
         })
@@ -48,7 +48,7 @@ async fn an_import_of_a_user_is_left_alone_and_the_export_names_the_cluster_it_i
     assert_eq!((now.spec, now.metadata.labels), (before.spec, before.metadata.labels));
     b.api::<mcs::ServiceImport>().delete("echo", &DeleteParams::default()).await.unwrap();
     b.api::<kep::ImportedService>().delete("echo", &DeleteParams::default()).await.unwrap();
-    eventually("out of the way", || async {
+    until("out of the way", || async {
         a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
             && a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
     })
@@ -68,7 +68,7 @@ async fn a_service_of_a_user_under_the_derived_name_is_left_alone_and_no_address
     let before = a.api::<Service>().get(&name).await.unwrap();
     a.serve(80, &["10.1.0.1"]).await;
     a.export_kep().await;
-    eventually("said", || async {
+    until("said", || async {
         a.kep_condition("Initialized").await.is_some_and(|(status, message)| {
             status == "False" && message.contains("of someone else is in the way")
         })
@@ -76,7 +76,7 @@ async fn a_service_of_a_user_under_the_derived_name_is_left_alone_and_no_address
     .await;
     assert_eq!(a.api::<Service>().get(&name).await.unwrap(), before);
     a.api::<Service>().delete(&name, &DeleteParams::default()).await.unwrap();
-    eventually("reserved", || async {
+    until("reserved", || async {
         a.kep_condition("Initialized").await.is_some_and(|(status, _)| status == "True")
     })
     .await;
@@ -98,11 +98,11 @@ async fn exporting_a_service_changes_nothing_about_it_in_its_own_cluster() {
         member.export_kep().await;
         member.export_mcs().await;
     }
-    eventually("imported", || async { a.imported(None).await.len() == 4 }).await;
+    until("imported", || async { a.imported(None).await.len() == 4 }).await;
     assert_eq!(own().await, before, "the local name keeps its address and its local endpoints");
     a.unexport_kep().await;
     a.unexport_mcs().await;
-    eventually("taken back", || async { a.imported(None).await == ["10.2.0.1", "10.2.0.1"] }).await;
+    until("taken back", || async { a.imported(None).await == ["10.2.0.1", "10.2.0.1"] }).await;
     assert_eq!(own().await, before);
 }
 
@@ -112,7 +112,7 @@ async fn the_endpoint_slice_controller_leaves_imported_slices_alone() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     let stock = b.cluster.start_controllers(Settings::default());
     b.service(&json!({"selector": {"app": "echo"}, "ports": [{"name": "http", "port": 80}]})).await;
-    eventually("it works", || async {
+    until("it works", || async {
         let slices = b.api::<EndpointSlice>().list(&Default::default()).await.unwrap();
         slices
             .items
@@ -122,7 +122,7 @@ async fn the_endpoint_slice_controller_leaves_imported_slices_alone() {
     .await;
     a.serve(80, &["10.1.0.1"]).await;
     a.export_mcs().await;
-    eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    until("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
     let before = b.slices().await;
     linger(Duration::from_secs(600)).await;
     assert_eq!(b.slices().await, before);

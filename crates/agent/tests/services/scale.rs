@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
+use tombolo_testkit::until;
 
-use crate::fleet::{Fleet, Member, eventually};
+use crate::fleet::{Fleet, Member};
 
 fn endpoints(slice: usize, size: usize) -> Value {
     let address = |place: usize| format!("10.1.{}.{}", place / 250, place % 250 + 1);
@@ -25,16 +26,14 @@ async fn a_thousand_endpoints_are_imported_whole(slices: usize, size: usize) {
         a.slice(&format!("echo-{place}"), "http", &endpoints(place, size)).await;
     }
     a.export_mcs().await;
-    eventually("all of them", || async { b.imported(Some("a")).await.len() == slices * size }).await;
-    eventually("ready", || async {
-        a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
-    })
-    .await;
+    until("all of them", || async { b.imported(Some("a")).await.len() == slices * size }).await;
+    until("ready", || async { a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True") })
+        .await;
     let before = versions(b).await;
     assert!(before.len() >= slices);
     a.slice("echo-3", "http", &json!([{"addresses": ["10.1.200.1"]}])).await;
     let expected = (slices - 1) * size + 1;
-    eventually("the change", || async { b.imported(Some("a")).await.len() == expected }).await;
+    until("the change", || async { b.imported(Some("a")).await.len() == expected }).await;
     let after = versions(b).await;
     let changed = after.iter().filter(|(name, version)| before.get(*name) != Some(*version)).count();
     assert_eq!((changed, after.len()), (1, before.len()), "one slice changed, one was written");

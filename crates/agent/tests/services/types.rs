@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use tombolo_api::mcs::ServiceImportType;
-use tombolo_testkit::linger;
+use tombolo_testkit::{linger, until};
 
-use crate::fleet::{Fleet, eventually};
+use crate::fleet::Fleet;
 
 #[tokio::test(start_paused = true)]
 async fn node_port_and_load_balancer_services_are_imported_behind_a_cluster_ip() {
@@ -16,8 +16,7 @@ async fn node_port_and_load_balancer_services_are_imported_behind_a_cluster_ip()
         a.export_mcs().await;
         a.export_kep().await;
         for member in [a, b] {
-            eventually("imported", || async { member.imported(None).await == ["10.1.0.1", "10.1.0.1"] })
-                .await;
+            until("imported", || async { member.imported(None).await == ["10.1.0.1", "10.1.0.1"] }).await;
             let (import, former) = member.imports().await;
             assert_eq!(import.spec.type_, ServiceImportType::ClusterSetIp, "{type_}");
             assert!(former.spec.ip.is_some(), "{type_}");
@@ -37,12 +36,12 @@ async fn an_external_name_is_refused_on_its_export_and_imported_nowhere() {
     a.service(&json!({"type": "ExternalName", "externalName": "example.com"})).await;
     a.export_mcs().await;
     a.export_kep().await;
-    eventually("refused", || async {
+    until("refused", || async {
         let said = a.mcs_condition("Valid").await;
         said.is_some_and(|(status, reason, _)| (&*status, &*reason) == ("False", "InvalidServiceType"))
     })
     .await;
-    eventually("refused in the first edition", || async {
+    until("refused in the first edition", || async {
         let said = a.kep_condition("Initialized").await;
         said.is_some_and(|(status, message)| status == "False" && message.contains("ExternalName"))
     })
@@ -53,7 +52,7 @@ async fn an_external_name_is_refused_on_its_export_and_imported_nowhere() {
     }
     a.remove_service().await;
     a.serve(80, &["10.1.0.1"]).await;
-    eventually("a real one heals it", || async { b.mcs_import().await.is_some() }).await;
+    until("a real one heals it", || async { b.mcs_import().await.is_some() }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +66,7 @@ async fn a_headless_service_is_imported_without_an_address_and_with_its_hostname
     a.export_mcs().await;
     a.export_kep().await;
     for member in [a, b] {
-        eventually("imported", || async { member.imported(None).await == ["10.1.0.1", "10.1.0.1"] }).await;
+        until("imported", || async { member.imported(None).await == ["10.1.0.1", "10.1.0.1"] }).await;
         let (import, former) = member.imports().await;
         assert_eq!(import.spec.type_, ServiceImportType::Headless);
         assert!(import.spec.ips.is_empty());
@@ -92,17 +91,17 @@ async fn a_service_that_becomes_headless_loses_its_address_and_gets_one_when_it_
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_mcs().await;
-    eventually("an address", || async { b.derived().await.len() == 1 }).await;
+    until("an address", || async { b.derived().await.len() == 1 }).await;
     a.remove_service().await;
     a.service(&json!({"clusterIP": "None", "ports": [{"name": "http", "port": 80}]})).await;
-    eventually("no address", || async {
+    until("no address", || async {
         let import = b.mcs_import().await;
         import.is_some_and(|import| import.spec.ips.is_empty()) && b.derived().await.is_empty()
     })
     .await;
     a.remove_service().await;
     a.serve(80, &["10.1.0.1"]).await;
-    eventually("an address again", || async {
+    until("an address again", || async {
         b.mcs_import().await.is_some_and(|import| import.spec.ips.len() == 1)
     })
     .await;
@@ -119,7 +118,7 @@ async fn services_are_not_visible_to_others_unless_they_are_exported() {
     b.serve(80, &["10.2.0.1"]).await;
     b.export_mcs().await;
     for member in [a, b] {
-        eventually("b's", || async { member.imported(None).await == ["10.2.0.1"] }).await;
+        until("b's", || async { member.imported(None).await == ["10.2.0.1"] }).await;
     }
     linger(std::time::Duration::from_secs(60)).await;
     assert_eq!(b.imported(None).await, ["10.2.0.1"], "a has one of the name, but does not export it");
@@ -131,11 +130,10 @@ async fn a_service_that_is_deleted_takes_its_part_away_and_its_export_says_so() 
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_mcs().await;
-    eventually("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    until("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
     a.remove_service().await;
-    eventually("gone", || async { b.mcs_import().await.is_none() && b.imported(None).await.is_empty() })
-        .await;
-    eventually("said", || async {
+    until("gone", || async { b.mcs_import().await.is_none() && b.imported(None).await.is_empty() }).await;
+    until("said", || async {
         a.mcs_condition("Valid")
             .await
             .is_some_and(|(status, reason, _)| status == "False" && reason == "NoService")

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tombolo_testkit::{Server, linger};
+use tombolo_testkit::{Server, linger, until};
 
-use crate::fleet::{Fleet, eventually};
+use crate::fleet::Fleet;
 
 #[tokio::test(start_paused = true)]
 async fn an_export_is_exported_only_when_every_member_has_it() {
@@ -13,7 +13,7 @@ async fn an_export_is_exported_only_when_every_member_has_it() {
         let a = &fleet.members[0];
         a.serve(80, &["10.1.0.1"]).await;
         a.export_kep().await;
-        eventually("exported", || async {
+        until("exported", || async {
             a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
         })
         .await;
@@ -23,19 +23,19 @@ async fn an_export_is_exported_only_when_every_member_has_it() {
     fleet.kill(2);
     let a = &fleet.members[0];
     a.serve(81, &["10.1.0.1"]).await;
-    eventually("c is waited for by name", || async {
+    until("c is waited for by name", || async {
         a.kep_condition("Exported")
             .await
             .is_some_and(|(status, message)| status == "False" && message.contains("c"))
     })
     .await;
-    eventually("a dead member is not waited for", || async {
+    until("a dead member is not waited for", || async {
         a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
     })
     .await;
     fleet.start(2);
     let a = &fleet.members[0];
-    eventually("exported again", || async {
+    until("exported again", || async {
         a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
     })
     .await;
@@ -47,21 +47,21 @@ async fn conflicting_ports_withdraw_the_service_in_the_first_edition_and_both_ex
     let [a, b, c] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_kep().await;
-    eventually("imported", || async { c.kep_import().await.is_some() }).await;
+    until("imported", || async { c.kep_import().await.is_some() }).await;
     b.serve(8080, &["10.2.0.1"]).await;
     b.export_kep().await;
-    eventually("withdrawn", || async { c.kep_import().await.is_none() && c.imported(None).await.is_empty() })
+    until("withdrawn", || async { c.kep_import().await.is_none() && c.imported(None).await.is_empty() })
         .await;
     for member in [a, b] {
-        eventually("the conflict is said", || async {
+        until("the conflict is said", || async {
             member.kep_condition("Conflict").await.is_some_and(|(status, _)| status == "True")
         })
         .await;
         assert_eq!(member.kep_condition("Exported").await.unwrap().0, "False", "in {}", member.name);
     }
     b.serve(80, &["10.2.0.1"]).await;
-    eventually("back, with both", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
-    eventually("no conflict any more", || async {
+    until("back, with both", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
+    until("no conflict any more", || async {
         a.kep_condition("Conflict").await.is_some_and(|(status, _)| status == "False")
     })
     .await;
@@ -73,12 +73,12 @@ async fn conflicting_ports_keep_the_service_today_and_the_oldest_wins() {
     let [a, b, c] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_mcs().await;
-    eventually("imported", || async { c.mcs_import().await.is_some() }).await;
+    until("imported", || async { c.mcs_import().await.is_some() }).await;
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     b.serve(8080, &["10.2.0.1"]).await;
     b.export_mcs().await;
     for member in [a, b] {
-        eventually("the conflict is said", || async {
+        until("the conflict is said", || async {
             member.mcs_condition("Conflict").await.is_some_and(|(status, ..)| status == "True")
         })
         .await;
@@ -94,21 +94,17 @@ async fn a_missing_service_is_said_and_heals_when_it_appears() {
     let fleet = Fleet::of(2).await;
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.export_mcs().await;
-    eventually("no service", || async {
+    until("no service", || async {
         a.mcs_condition("Valid")
             .await
             .is_some_and(|(status, reason, _)| status == "False" && reason == "NoService")
     })
     .await;
     a.serve(80, &["10.1.0.1"]).await;
-    eventually("valid", || async {
-        a.mcs_condition("Valid").await.is_some_and(|(status, ..)| status == "True")
-    })
-    .await;
-    eventually("ready", || async {
-        a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
-    })
-    .await;
+    until("valid", || async { a.mcs_condition("Valid").await.is_some_and(|(status, ..)| status == "True") })
+        .await;
+    until("ready", || async { a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True") })
+        .await;
     assert_eq!(b.imported(None).await, ["10.1.0.1"]);
     let import = b.mcs_import().await.unwrap();
     let ready = import.status.unwrap().conditions.remove(0);
@@ -122,7 +118,7 @@ async fn an_export_that_is_everywhere_does_not_blink_when_endpoints_change_or_a_
     fleet.members[0].export_kep().await;
     let before = {
         let a = &fleet.members[0];
-        eventually("exported", || async {
+        until("exported", || async {
             a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
         })
         .await;
@@ -131,19 +127,19 @@ async fn an_export_that_is_everywhere_does_not_blink_when_endpoints_change_or_a_
     for address in ["10.1.0.2", "10.1.0.3", "10.1.0.4"] {
         fleet.members[0].endpoints(&[address]).await;
         let b = &fleet.members[1];
-        eventually("imported", || async { b.imported(None).await == [address] }).await;
+        until("imported", || async { b.imported(None).await == [address] }).await;
     }
     fleet.kill(1);
     fleet.start(1);
     fleet.members[0].endpoints(&["10.1.0.5"]).await;
     let [a, b] = &fleet.members[..] else { unreachable!() };
-    eventually("imported after the restart", || async { b.imported(None).await == ["10.1.0.5"] }).await;
+    until("imported after the restart", || async { b.imported(None).await == ["10.1.0.5"] }).await;
     linger(Duration::from_secs(10)).await;
     if Server::chosen().is_embedded() {
         assert_eq!(a.kep_export().await, before, "not even a time has moved");
     }
     // A real member on a busy machine may take longer than is waited for it without a word.
-    eventually("exported still", || async {
+    until("exported still", || async {
         a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
     })
     .await;
@@ -162,7 +158,7 @@ async fn a_service_whose_endpoints_never_rest_is_exported_all_the_same() {
     };
     let exported = async {
         a.export_mcs().await;
-        eventually("ready", || async {
+        until("ready", || async {
             a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
         })
         .await;

@@ -13,9 +13,10 @@ use tombolo_apiserver::{Clock, Entropy, Options, User};
 use tombolo_hub::Hub;
 use tombolo_runtime::Candidate;
 use tombolo_testkit::Cluster;
+use tombolo_testkit::until;
 use tombolo_testkit::witness::{Rights, Witness, granted};
 
-use crate::fleet::{EPOCH, Fleet, Member, NAMESPACE, eventually};
+use crate::fleet::{EPOCH, Fleet, Member, NAMESPACE};
 
 const HUB_RULES: &str = include_str!("../../../../deploy/hub/hub-rbac.yaml");
 const MEMBER_RULES: &str = include_str!("../../../../deploy/hub/member-rbac.yaml");
@@ -94,10 +95,10 @@ async fn with_the_shipped_rules_a_service_is_shared_taken_back_and_a_cluster_lea
     let [member1, member2] = &fleet.members[..] else { unreachable!() };
     member1.endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
-    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     fleet.delete_object().await;
-    eventually("taken back", || async {
+    until("taken back", || async {
         fleet.object().await.is_none()
             && member2.slices().await.is_empty()
             && member2.service().await.is_none()
@@ -105,7 +106,7 @@ async fn with_the_shipped_rules_a_service_is_shared_taken_back_and_a_cluster_lea
     .await;
     let clusters: Api<Registered> = Api::all(fleet.hub.client());
     clusters.delete("member2", &DeleteParams::default()).await.unwrap();
-    eventually("left", || async { clusters.get_opt("member2").await.unwrap().is_none() }).await;
+    until("left", || async { clusters.get_opt("member2").await.unwrap().is_none() }).await;
 }
 
 /// The rights that one role of the hub's rules gives.
@@ -131,14 +132,14 @@ async fn what_the_shipped_rules_grant_is_what_the_hub_and_its_members_use() {
     let [member1, member2] = &fleet.members[..] else { unreachable!() };
     member1.endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
-    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     let slices: Api<EndpointSlice> = Api::namespaced(member1.cluster.client(), NAMESPACE);
     slices.delete("foo-abc", &DeleteParams::default()).await.unwrap();
-    eventually("no longer reported", || async { of_members.used().contains("delete work.karmada.io/works") })
+    until("no longer reported", || async { of_members.used().contains("delete work.karmada.io/works") })
         .await;
     fleet.delete_object().await;
-    eventually("taken back", || async { member2.service().await.is_none() }).await;
+    until("taken back", || async { member2.service().await.is_none() }).await;
     let clusters: Api<Registered> = Api::all(fleet.hub.client());
     clusters.delete("member2", &DeleteParams::default()).await.unwrap();
     for last in [
@@ -147,7 +148,7 @@ async fn what_the_shipped_rules_grant_is_what_the_hub_and_its_members_use() {
         "patch cluster.karmada.io/clusters",
         "update coordination.k8s.io/leases",
     ] {
-        eventually(last, || async { of_hub.used().contains(last) }).await;
+        until(last, || async { of_hub.used().contains(last) }).await;
     }
     of_hub.used_exactly(&rights_of("tombolo-hub"), &ELSEWHERE);
     let works = rights_of("tombolo-member-works");
@@ -159,7 +160,7 @@ async fn what_the_shipped_rules_grant_is_what_the_hub_and_its_members_use() {
 async fn a_member_sees_and_writes_no_works_but_its_own() {
     let fleet = guarded_fleet().await;
     fleet.share(json!({})).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     let as_member1 = agent_account(&fleet.hub, "member1");
     let own: Api<Work> = Api::namespaced(as_member1.clone(), "karmada-es-member1");
     assert!(!own.list(&ListParams::default()).await.unwrap().items.is_empty());

@@ -9,9 +9,9 @@ use serde_json::json;
 use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::tombolo::Membership;
 use tombolo_hub::PushMember;
-use tombolo_testkit::linger;
+use tombolo_testkit::{linger, until};
 
-use crate::fleet::{Fleet, NAMESPACE, cluster, eventually};
+use crate::fleet::{Fleet, NAMESPACE, cluster};
 
 /// The clusters, each with the status of its `Ready`.
 pub(crate) async fn clusters(client: &Client) -> Vec<(String, String)> {
@@ -28,19 +28,31 @@ async fn has_namespace(client: &Client, name: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_agent_whose_statement_was_lost_states_it_again() {
+    let fleet = Fleet::of(1).await;
+    let statements: Api<Membership> = Api::namespaced(fleet.hub.client(), "tombolo-member1");
+    let stated = async || statements.list(&Default::default()).await.unwrap().items.pop();
+    until("it is stated", async || stated().await.is_some()).await;
+    let lost = stated().await.unwrap().metadata;
+    statements.delete(&lost.name.unwrap(), &Default::default()).await.unwrap();
+    until("it is stated again", async || stated().await.is_some_and(|now| now.metadata.uid != lost.uid))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_joins_later_gets_what_is_for_all() {
     let mut fleet = Fleet::of(2).await;
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
     let member2 = &fleet.members[1];
-    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
     let place = fleet.join().await;
     let late = &fleet.members[place];
-    eventually("it has it, too", || async { late.reached().await == ["10.1.0.1"] }).await;
+    until("it has it, too", || async { late.reached().await == ["10.1.0.1"] }).await;
     late.endpoints(&["10.3.0.1"]).await;
     let member2 = &fleet.members[1];
-    eventually("and gives", || async { member2.reached().await == ["10.1.0.1", "10.3.0.1"] }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("and gives", || async { member2.reached().await == ["10.1.0.1", "10.3.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     let hub = fleet.hub.client();
     assert!(has_namespace(&hub, "karmada-es-member3").await);
     let all = clusters(&hub).await;
@@ -56,18 +68,18 @@ async fn a_forced_leave_of_a_dead_cluster_finishes_by_itself_and_disturbs_nobody
     }
     fleet.share(json!({})).await;
     let member3 = &fleet.members[2];
-    eventually("shared", || async { member3.reached().await.len() == 2 }).await;
+    until("shared", || async { member3.reached().await.len() == 2 }).await;
     fleet.kill(0);
     linger(Duration::from_secs(60)).await;
     let hub = fleet.hub.client();
     Api::<Cluster>::all(hub.clone()).delete("member1", &DeleteParams::default()).await.unwrap();
-    eventually("it has left", || async {
+    until("it has left", || async {
         clusters(&hub).await.len() == 2 && !has_namespace(&hub, "karmada-es-member1").await
     })
     .await;
     let statements: Api<Membership> = Api::namespaced(hub.clone(), "tombolo-member1");
     assert!(statements.get_opt("member").await.unwrap().is_none(), "its name is free");
-    eventually("the conditions are true without it", || async { fleet.all_true().await }).await;
+    until("the conditions are true without it", || async { fleet.all_true().await }).await;
     assert_eq!(fleet.members[2].reached().await, ["10.2.0.1"]);
 }
 
@@ -77,14 +89,14 @@ async fn a_cluster_that_leaves_alive_is_cleaned_up() {
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
     let [member1, member2] = &fleet.members[..] else { unreachable!() };
-    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
     let hub = fleet.hub.client();
     Api::<Cluster>::all(hub.clone()).delete("member2", &DeleteParams::default()).await.unwrap();
-    eventually("nothing is left in it", || async {
+    until("nothing is left in it", || async {
         member2.slices().await.is_empty() && member2.service().await.is_none()
     })
     .await;
-    eventually("nor at the hub", || async { !has_namespace(&hub, "karmada-es-member2").await }).await;
+    until("nor at the hub", || async { !has_namespace(&hub, "karmada-es-member2").await }).await;
     assert!(member1.service().await.is_some());
 }
 
@@ -94,7 +106,7 @@ async fn a_name_that_returns_with_another_identity_is_a_new_cluster() {
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
     let member2 = &fleet.members[1];
-    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
     let hub = fleet.hub.client();
     let api: Api<Cluster> = Api::all(hub.clone());
     let before = api.get("member1").await.unwrap();
@@ -102,7 +114,7 @@ async fn a_name_that_returns_with_another_identity_is_a_new_cluster() {
     let statements: Api<Membership> = Api::namespaced(hub.clone(), "tombolo-member1");
     statements.delete("member", &DeleteParams::default()).await.unwrap();
     fleet.restart(0, |config| config.identity = "somebody-else".to_owned());
-    eventually("there is a new Cluster", || async {
+    until("there is a new Cluster", || async {
         let now = api.get_opt("member1").await.unwrap();
         now.is_some_and(|now| {
             now.metadata.uid != before.metadata.uid && now.spec.id.as_deref() == Some("somebody-else")
@@ -110,8 +122,8 @@ async fn a_name_that_returns_with_another_identity_is_a_new_cluster() {
     })
     .await;
     let member2 = &fleet.members[1];
-    eventually("and it takes part", || async { member2.reached().await == ["10.1.0.1"] }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("and it takes part", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +141,7 @@ async fn the_hub_reaches_into_members_that_have_no_agent() {
     fleet.share(json!({})).await;
     let slices: Api<k8s_openapi::api::discovery::v1::EndpointSlice> =
         Api::namespaced(pushed.client(), NAMESPACE);
-    eventually("it gets", || async {
+    until("it gets", || async {
         let all = slices.list(&Default::default()).await.unwrap().items;
         all.iter().any(|slice| slice.metadata.name.as_deref().unwrap().starts_with("import-foo-member1"))
     })
@@ -141,8 +153,8 @@ async fn the_hub_reaches_into_members_that_have_no_agent() {
     .unwrap();
     slices.create(&PostParams::default(), &own).await.unwrap();
     let member1 = &fleet.members[0];
-    eventually("it gives", || async { member1.reached().await == ["10.1.0.1", "10.9.0.1"] }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("it gives", || async { member1.reached().await == ["10.1.0.1", "10.9.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     let all = clusters(&fleet.hub.client()).await;
     assert!(all.contains(&("pushed".to_owned(), "True".to_owned())), "{all:?}");
 }

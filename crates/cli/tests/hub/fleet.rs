@@ -20,7 +20,7 @@ use tombolo_api::karmada::work::Work;
 use tombolo_apiserver::controllers::Settings;
 use tombolo_apiserver::{Backup, Clock, Entropy, Options, User};
 use tombolo_hub::{Hub, Metrics};
-use tombolo_testkit::{Cluster, Faults, patience};
+use tombolo_testkit::{Cluster, Faults, until};
 
 pub(crate) const EPOCH: &str = "2026-01-01T00:00:00Z";
 /// Where the services are.
@@ -292,7 +292,7 @@ impl Fleet {
     /// Waits until the hub has had nothing to look at for ten seconds.
     pub(crate) async fn rest(&self) {
         let mut before = None;
-        eventually("the hub rests", || {
+        until("the hub rests", || {
             let looks = Some(self.metrics.service_reconciles());
             let rests = std::mem::replace(&mut before, looks) == looks;
             async move {
@@ -397,23 +397,5 @@ impl Member {
         let mut addresses: Vec<String> = endpoints.flat_map(|endpoint| endpoint.addresses).collect();
         addresses.sort();
         addresses
-    }
-}
-
-/// Waits until `holds` says so; panics with `what` when that takes longer than any delay in the system.
-pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    within(Duration::from_secs(120), what, &mut holds).await;
-}
-
-/// Waits until `holds` says so; panics with `what` when that takes longer than `limit`.
-pub(crate) async fn within<F: Future<Output = bool>>(
-    limit: Duration,
-    what: &str,
-    holds: &mut impl FnMut() -> F,
-) {
-    let deadline = tokio::time::Instant::now() + patience(limit);
-    while !holds().await {
-        assert!(tokio::time::Instant::now() < deadline, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

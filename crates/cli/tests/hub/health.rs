@@ -5,9 +5,10 @@ use std::time::Duration;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::DeleteParams;
 use serde_json::json;
-use tombolo_testkit::{Outage, embedded_only, linger};
+use tombolo_testkit::{FaultPlan, Outage, embedded_only, linger, until, within};
 
-use crate::fleet::{Fleet, eventually, within};
+use crate::clusters::clusters;
+use crate::fleet::Fleet;
 
 async fn shared() -> Fleet {
     let fleet = Fleet::of(3).await;
@@ -15,8 +16,8 @@ async fn shared() -> Fleet {
     fleet.members[1].endpoints(&["10.2.0.1"]).await;
     fleet.share(json!({})).await;
     let member3 = &fleet.members[2];
-    eventually("reached", || async { member3.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("reached", || async { member3.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     fleet
 }
 
@@ -27,9 +28,9 @@ async fn the_slices_of_a_silent_cluster_are_withdrawn_after_its_lease_and_return
     linger(Duration::from_secs(20)).await;
     assert_eq!(fleet.members[2].reached().await.len(), 2, "not before the lease is over");
     let member3 = &fleet.members[2];
-    let gone = &mut || async { member3.reached().await == ["10.2.0.1"] };
+    let gone = || async { member3.reached().await == ["10.2.0.1"] };
     within(Duration::from_secs(15), "member1 is withdrawn", gone).await;
-    eventually("the condition names the cluster", || async {
+    until("the condition names the cluster", || async {
         let (status, reason, message) = fleet.condition("EndpointSliceCollected").await;
         status == "False"
             && reason == "EndpointSliceCollectedFailed"
@@ -39,9 +40,23 @@ async fn the_slices_of_a_silent_cluster_are_withdrawn_after_its_lease_and_return
     assert_eq!(fleet.members[0].reached().await.len(), 2, "it keeps what it has");
     fleet.start(0);
     let member3 = &fleet.members[2];
-    let back = &mut || async { member3.reached().await.len() == 2 };
+    let back = || async { member3.reached().await.len() == 2 };
     within(Duration::from_secs(5), "member1 is back", back).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_hangs_does_not_keep_the_hub_from_judging_clusters() {
+    let mut fleet = shared().await;
+    fleet.kill(0);
+    fleet.link.plan(FaultPlan { hang: 1.0, ..FaultPlan::default() });
+    linger(Duration::from_secs(60)).await;
+    fleet.link.heal();
+    let hub = fleet.hub.client();
+    let judged = async |word: &str| clusters(&hub).await.contains(&("member1".to_owned(), word.to_owned()));
+    until("nobody knows how member1 is", async || judged("Unknown").await).await;
+    fleet.start(0);
+    until("member1 is ready", async || judged("True").await).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,14 +68,14 @@ async fn a_consumer_that_was_away_catches_up_within_seconds() {
     member1.endpoints(&["10.1.0.9"]).await;
     linger(Duration::from_secs(600)).await;
     assert!(member3.reached().await.contains(&"10.1.0.1".to_owned()), "it keeps what it has");
-    eventually("nobody knows what member3 has", || async {
+    until("nobody knows what member3 has", || async {
         fleet.condition("EndpointSliceApplied").await.0 == "False"
     })
     .await;
     member3.link.heal();
-    let caught_up = &mut || async { member3.reached().await == ["10.1.0.9", "10.2.0.1"] };
+    let caught_up = || async { member3.reached().await == ["10.1.0.9", "10.2.0.1"] };
     within(Duration::from_secs(10), "caught up", caught_up).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,13 +83,13 @@ async fn a_slice_that_goes_while_nobody_looks_is_missed_by_nobody() {
     let mut fleet = shared().await;
     fleet.members[0].named_endpoints("foo-other", &["10.1.0.5"]).await;
     let member3 = &fleet.members[2];
-    eventually("the second slice", || async { member3.reached().await.len() == 3 }).await;
+    until("the second slice", || async { member3.reached().await.len() == 3 }).await;
     fleet.kill(0);
     let slices = fleet.members[0].api::<EndpointSlice>();
     slices.delete("foo-other", &DeleteParams::default()).await.unwrap();
     fleet.start(0);
     let member3 = &fleet.members[2];
-    eventually("it is gone", || async { member3.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
+    until("it is gone", || async { member3.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +107,7 @@ async fn a_restarted_hub_changes_nothing_and_catches_up() {
     linger(Duration::from_secs(60)).await;
     fleet.start_hub();
     let [_, member2, member3] = &fleet.members[..] else { unreachable!() };
-    eventually("what happened meanwhile", || async {
+    until("what happened meanwhile", || async {
         member3.reached().await == ["10.1.0.2", "10.2.0.1"] && member2.reached().await == ["10.2.0.1"]
     })
     .await;
@@ -106,7 +121,7 @@ async fn an_object_deleted_without_a_hub_is_cleaned_up_by_the_next_one() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     fleet.start_hub();
     let member3 = &fleet.members[2];
-    eventually("all is gone", || async {
+    until("all is gone", || async {
         fleet.object().await.is_none() && fleet.works().await.is_empty() && member3.slices().await.is_empty()
     })
     .await;
@@ -130,7 +145,7 @@ async fn a_hub_restored_from_an_old_backup_brings_nothing_old_back() {
     linger(Duration::from_secs(20)).await;
     fleet.members[0].endpoints(&["10.1.0.2"]).await;
     let member3 = &fleet.members[2];
-    eventually("changed", || async { member3.reached().await == ["10.1.0.2", "10.2.0.1"] }).await;
+    until("changed", || async { member3.reached().await == ["10.1.0.2", "10.2.0.1"] }).await;
     linger(Duration::from_secs(10)).await;
     fleet.restore(&backup);
     let [member1, _, member3] = &fleet.members[..] else { unreachable!() };
@@ -139,8 +154,8 @@ async fn a_hub_restored_from_an_old_backup_brings_nothing_old_back() {
         assert!(!member3.reached().await.contains(&"10.1.0.1".to_owned()), "that was long ago");
     }
     assert_eq!(member3.reached().await, ["10.1.0.2", "10.2.0.1"]);
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     member1.endpoints(&["10.1.0.3"]).await;
-    let followed = &mut || async { member3.reached().await == ["10.1.0.3", "10.2.0.1"] };
+    let followed = || async { member3.reached().await == ["10.1.0.3", "10.2.0.1"] };
     within(Duration::from_secs(5), "everybody goes on from there", followed).await;
 }

@@ -8,9 +8,9 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tombolo_api::karmada::work::Work;
-use tombolo_testkit::{Server, embedded_only, linger};
+use tombolo_testkit::{Server, embedded_only, linger, until, within};
 
-use crate::fleet::{Fleet, Member, NAMESPACE, apply, eventually, template, within};
+use crate::fleet::{Fleet, Member, NAMESPACE, apply, template};
 
 const LOCAL: &str = "10.2.0.1";
 const REMOTE: &str = "10.1.0.1";
@@ -32,7 +32,7 @@ async fn shared(annotations: Value, local: &[(&str, bool)]) -> Fleet {
     fleet.members[1].some_endpoints("foo-abc", local).await;
     apply::<Service>(&fleet.hub.client(), NAMESPACE, &template()).await;
     fleet.apply_annotated(annotations, json!({})).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     fleet
 }
 
@@ -43,13 +43,13 @@ impl Member {
 
     async fn become_attached(&self, wanted: bool) {
         let what = format!("attached: {wanted}");
-        within(SOON, &what, &mut || async { self.is_attached().await == wanted }).await;
+        within(SOON, &what, || async { self.is_attached().await == wanted }).await;
     }
 
     /// For how long remote endpoints stay behind the Service.
     async fn time_attached(&self) -> Duration {
         let since = Instant::now();
-        eventually("detached", || async { !self.is_attached().await }).await;
+        until("detached", || async { !self.is_attached().await }).await;
         since.elapsed()
     }
 }
@@ -76,13 +76,11 @@ async fn remote_endpoints_come_when_the_local_ones_fail_and_go_when_they_have_pr
 
     member2.some_endpoints("foo-abc", &[(LOCAL, false)]).await;
     member2.become_attached(true).await;
-    within(SOON, "the Work says so", &mut || async { !said(&fleet).await.1.contains("held back") }).await;
+    within(SOON, "the Work says so", || async { !said(&fleet).await.1.contains("held back") }).await;
     assert!(fleet.all_true().await);
     fleet.members[0].endpoints(&["10.1.0.7"]).await;
-    eventually("they follow their source", || async {
-        member2.reached().await.contains(&"10.1.0.7".to_owned())
-    })
-    .await;
+    until("they follow their source", || async { member2.reached().await.contains(&"10.1.0.7".to_owned()) })
+        .await;
 
     member2.some_endpoints("foo-abc", &[(LOCAL, true)]).await;
     let stayed = member2.time_attached().await;
@@ -143,7 +141,7 @@ async fn a_strategy_that_changes_or_goes_is_followed() {
     fleet.apply_annotated(local_first(), json!({})).await;
     member2.time_attached().await;
     fleet.delete_object().await;
-    eventually("everything is taken back", || async {
+    until("everything is taken back", || async {
         fleet.works().await.is_empty() && member2.service().await.is_none()
     })
     .await;
@@ -165,13 +163,13 @@ async fn words_that_nobody_knows_are_refused_and_change_nothing() {
     for (annotations, expected) in refused {
         fleet.apply_annotated(annotations, json!({})).await;
         for type_ in ["ServiceApplied", "EndpointSliceCollected", "EndpointSliceApplied"] {
-            eventually(&format!("{type_} is refused: {expected}"), || async {
+            until(&format!("{type_} is refused: {expected}"), || async {
                 let (status, _, message) = fleet.condition(type_).await;
                 status == "False" && message.contains(expected)
             })
             .await;
         }
-        eventually("an event says so", || async {
+        until("an event says so", || async {
             let all = events.list(&Default::default()).await.unwrap().items;
             all.iter().any(|event| {
                 event.type_.as_deref() == Some("Warning")
@@ -183,7 +181,7 @@ async fn words_that_nobody_knows_are_refused_and_change_nothing() {
         assert!(!member2.is_attached().await, "what was, stays");
     }
     fleet.apply_annotated(local_first(), json!({})).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 /// No hub writes such a Work; a member that gets one all the same does not guess.
@@ -197,14 +195,14 @@ async fn a_work_with_a_word_that_the_member_does_not_know_is_not_applied() {
     let mut work = all.into_iter().find(|work| work.annotations().contains_key(key)).unwrap();
     work.annotations_mut().insert("discovery.karmada.io/strategy".to_owned(), "Sometimes".to_owned());
     works.replace(&work.name_any(), &PostParams::default(), &work).await.unwrap();
-    eventually("it is refused", || async {
+    until("it is refused", || async {
         let (status, message) = said(&fleet).await;
         status == "False" && message.contains("\"Sometimes\"")
     })
     .await;
     assert!(fleet.members[1].is_attached().await, "what is there stays");
     fleet.start_hub();
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,7 +224,7 @@ async fn a_restarted_agent_goes_on_from_what_is_there() {
     fleet.members[1].some_endpoints("foo-abc", &[(LOCAL, false)]).await;
     sleep(Duration::from_secs(20)).await;
     fleet.start(1);
-    eventually("attached", || async { fleet.members[1].is_attached().await }).await;
+    until("attached", || async { fleet.members[1].is_attached().await }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +239,7 @@ async fn a_service_of_the_user_is_not_touched_by_any_of_it() {
     let before = member2.service().await;
     apply::<Service>(&fleet.hub.client(), NAMESPACE, &template()).await;
     fleet.apply_annotated(local_first(), json!({"serviceProvisionClusters": ["member1"]})).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     assert_eq!(member2.reached().await, [LOCAL]);
     member2.some_endpoints("mine-1", &[]).await;
     member2.become_attached(true).await;
@@ -264,8 +262,8 @@ async fn each_family_that_the_service_has_is_judged_by_itself() {
         service["spec"]["ipFamilyPolicy"] = json!(policy);
         apply::<Service>(&fleet.hub.client(), NAMESPACE, &service).await;
         fleet.apply_annotated(local_first(), json!({})).await;
-        eventually("the conditions are true", || async { fleet.all_true().await }).await;
-        eventually(policy, || async { member2.reached().await == expected }).await;
+        until("the conditions are true", || async { fleet.all_true().await }).await;
+        until(policy, || async { member2.reached().await == expected }).await;
         linger(Duration::from_secs(30)).await;
         assert_eq!(member2.reached().await, expected, "{policy}");
     }

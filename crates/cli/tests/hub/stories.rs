@@ -7,8 +7,9 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tombolo_api::karmada::networking::MultiClusterService;
+use tombolo_testkit::until;
 
-use crate::fleet::{Fleet, NAMESPACE, apply, eventually, template};
+use crate::fleet::{Fleet, NAMESPACE, apply, template};
 
 /// Applies manifests as kubectl would.
 async fn apply_text(client: &Client, text: &str) {
@@ -34,8 +35,8 @@ async fn the_first_example_brings_member2_to_member3_and_to_nobody_else() {
     member1.endpoints(&["10.1.0.1"]).await;
     member2.endpoints(&["10.2.0.1"]).await;
     apply_text(&fleet.hub.client(), FIRST_EXAMPLE).await;
-    eventually("member3 reaches member2", || async { member3.reached().await == ["10.2.0.1"] }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("member3 reaches member2", || async { member3.reached().await == ["10.2.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     assert!(member2.service().await.is_some() && member3.service().await.is_some());
     assert!(member1.service().await.is_none(), "member1 has no part in it");
     assert_eq!(member2.reached().await, ["10.2.0.1"]);
@@ -53,8 +54,8 @@ async fn in_the_second_example_a_cluster_gets_the_others_slices_but_not_its_own(
     member1.endpoints(&["10.1.0.1"]).await;
     member2.endpoints(&["10.2.0.1"]).await;
     apply_text(&fleet.hub.client(), SECOND_EXAMPLE).await;
-    eventually("both are reached", || async { member2.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("both are reached", || async { member2.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     assert_eq!(member1.reached().await, ["10.1.0.1"]);
     assert_eq!(member2.filled().await.len(), 1);
 }
@@ -69,8 +70,8 @@ async fn story_1_a_service_of_another_cluster_is_used_by_its_own_name() {
     fleet
         .share(json!({"serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"]}))
         .await;
-    eventually("foo is there", || async { member2.service().await.is_some() }).await;
-    eventually("and reached", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("foo is there", || async { member2.service().await.is_some() }).await;
+    until("and reached", || async { member2.reached().await == ["10.1.0.1"] }).await;
     assert_eq!(member1.service().await.unwrap(), before, "the Service that was there is not touched");
 }
 
@@ -87,17 +88,17 @@ async fn story_2_a_service_that_is_there_is_joined_and_stays_as_it_was() {
     fleet
         .share(json!({"serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"]}))
         .await;
-    eventually("both are reached", || async { member2.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("both are reached", || async { member2.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     fleet.delete_object().await;
-    eventually("everything is taken back", || async {
+    until("everything is taken back", || async {
         fleet.object().await.is_none()
             && fleet.works().await.is_empty()
             && member2.imported().await.is_empty()
     })
     .await;
     assert_eq!((member2.service().await.unwrap(), member2.slices().await), before, "byte for byte");
-    eventually("the Service in member1 goes", || async { member1.service().await.is_none() }).await;
+    until("the Service in member1 goes", || async { member1.service().await.is_none() }).await;
     assert_eq!(member1.reached().await, ["10.1.0.1"]);
 }
 
@@ -109,7 +110,7 @@ async fn a_service_is_taken_over_only_when_an_annotation_says_so() {
     own["spec"]["ports"][0]["targetPort"] = json!(9999);
     apply::<Service>(&member2.cluster.client(), NAMESPACE, &own).await;
     fleet.share(json!({})).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     let target = |service: Service| service.spec.unwrap().ports.unwrap()[0].target_port.clone().unwrap();
     assert_eq!(serde_json::to_value(target(member2.service().await.unwrap())).unwrap(), 9999);
     let mut adopting = json!({
@@ -118,13 +119,13 @@ async fn a_service_is_taken_over_only_when_an_annotation_says_so() {
         "spec": {"types": ["CrossCluster"]},
     });
     apply::<MultiClusterService>(&fleet.hub.client(), NAMESPACE, &adopting).await;
-    eventually("it is taken over", || async {
+    until("it is taken over", || async {
         serde_json::to_value(target(member2.service().await.unwrap())).unwrap() == 8080
     })
     .await;
     adopting.take();
     fleet.delete_object().await;
-    eventually("left to its owner", || async {
+    until("left to its owner", || async {
         let service = member2.service().await.unwrap();
         !service.labels().contains_key("karmada.io/managed")
     })
@@ -138,17 +139,17 @@ async fn what_is_changed_by_hand_is_put_right_and_what_is_deleted_comes_back() {
     let [member1, member2] = &fleet.members[..] else { unreachable!() };
     member1.endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
-    eventually("reached", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("reached", || async { member2.reached().await == ["10.1.0.1"] }).await;
     let name = member2.imported().await[0].name_any();
     let patch = json!({"endpoints": [{"addresses": ["10.66.0.1"]}]});
     let slices = member2.api::<k8s_openapi::api::discovery::v1::EndpointSlice>();
     slices.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
-    eventually("put right", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("put right", || async { member2.reached().await == ["10.1.0.1"] }).await;
     slices.delete(&name, &DeleteParams::default()).await.unwrap();
-    eventually("back", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("back", || async { member2.reached().await == ["10.1.0.1"] }).await;
     let services = member2.api::<Service>();
     services.delete("foo", &DeleteParams::default()).await.unwrap();
-    eventually("the Service is back", || async { member2.service().await.is_some() }).await;
+    until("the Service is back", || async { member2.service().await.is_some() }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +158,7 @@ async fn endpoints_follow_their_source_with_few_writes() {
     let [member1, member2, member3] = &fleet.members[..] else { unreachable!() };
     member1.endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     let before = fleet.works().await;
     let versions = |works: &[tombolo_api::karmada::work::Work]| -> Vec<String> {
@@ -165,8 +166,7 @@ async fn endpoints_follow_their_source_with_few_writes() {
     };
     member1.endpoints(&["10.1.0.7", "10.1.0.8"]).await;
     for member in [member2, member3] {
-        eventually("the new endpoints", || async { member.reached().await == ["10.1.0.7", "10.1.0.8"] })
-            .await;
+        until("the new endpoints", || async { member.reached().await == ["10.1.0.7", "10.1.0.8"] }).await;
     }
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     let after = fleet.works().await;
@@ -196,13 +196,13 @@ async fn a_change_of_one_service_is_no_reason_to_look_at_the_others() {
         apply::<MultiClusterService>(&fleet.hub.client(), NAMESPACE, &object).await;
     }
     // Where the stock controller is at work there are more, because of its empty slices.
-    eventually("all Works are there", || async { fleet.works().await.len() >= 21 * 3 + 1 + 2 }).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("all Works are there", || async { fleet.works().await.len() >= 21 * 3 + 1 + 2 }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     fleet.rest().await;
     let before = fleet.metrics.service_reconciles();
     fleet.members[0].endpoints(&["10.1.0.2"]).await;
     let member3 = &fleet.members[2];
-    eventually("the new endpoint", || async { member3.reached().await == ["10.1.0.2"] }).await;
+    until("the new endpoint", || async { member3.reached().await == ["10.1.0.2"] }).await;
     tokio::time::sleep(std::time::Duration::from_secs(10)).await;
     let looks = fleet.metrics.service_reconciles() - before;
     // The report, and the return of the two Works that follow from it.

@@ -12,21 +12,21 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tombolo_api::karmada::work::Work;
 use tombolo_model::names;
-use tombolo_testkit::{Server, linger};
+use tombolo_testkit::{Server, linger, until};
 
-use crate::fleet::{Fleet, NAMESPACE, eventually};
+use crate::fleet::{Fleet, NAMESPACE};
 
 #[tokio::test(start_paused = true)]
 async fn without_a_service_the_object_says_so_until_there_is_one() {
     let fleet = Fleet::of(2).await;
     fleet.apply_object(json!({})).await;
-    eventually("it says what is missing", || async {
+    until("it says what is missing", || async {
         let (status, reason, message) = fleet.condition("ServiceApplied").await;
         status == "False" && reason == "ServiceAppliedFailed" && message.contains("Service default/foo")
     })
     .await;
     fleet.share(json!({})).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     let generation = fleet.object().await.unwrap().metadata.generation;
     let conditions = fleet.object().await.unwrap().status.unwrap().conditions;
     assert!(conditions.iter().all(|condition| condition.observed_generation == generation));
@@ -38,7 +38,7 @@ async fn without_a_service_the_object_says_so_until_there_is_one() {
         .await
         .unwrap();
     let member2 = &fleet.members[1];
-    eventually("it goes with its template", || async {
+    until("it goes with its template", || async {
         member2.service().await.is_none() && fleet.condition("ServiceApplied").await.0 == "False"
     })
     .await;
@@ -58,7 +58,7 @@ async fn an_object_of_someone_else_in_the_way_of_a_slice_is_named_and_not_touche
     let mine = slices.create(&PostParams::default(), &mine).await.unwrap();
     member1.endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
-    eventually("the condition names cluster and object", || async {
+    until("the condition names cluster and object", || async {
         let (status, _, message) = fleet.condition("EndpointSliceApplied").await;
         status == "False"
             && message.contains("member2")
@@ -68,7 +68,7 @@ async fn an_object_of_someone_else_in_the_way_of_a_slice_is_named_and_not_touche
     .await;
     assert_eq!(slices.get(&name).await.unwrap(), mine);
     slices.delete(&name, &DeleteParams::default()).await.unwrap();
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,10 +77,10 @@ async fn an_older_generation_does_not_overwrite_a_newer_one_in_the_member() {
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({"serviceProvisionClusters": ["member1"]})).await;
     let member2 = &fleet.members[1];
-    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
     fleet.members[0].endpoints(&["10.1.0.2"]).await;
     let member2 = &fleet.members[1];
-    eventually("changed", || async { member2.reached().await == ["10.1.0.2"] }).await;
+    until("changed", || async { member2.reached().await == ["10.1.0.2"] }).await;
     // As after a restore from an old backup: the hub sends what was.
     fleet.kill_hub();
     let works: Api<Work> = Api::namespaced(fleet.hub.client(), "karmada-es-member2");
@@ -95,7 +95,7 @@ async fn an_older_generation_does_not_overwrite_a_newer_one_in_the_member() {
     manifest["endpoints"] = json!([{"addresses": ["10.1.0.1"]}]);
     let name = work.metadata.name.clone().unwrap();
     works.replace(&name, &PostParams::default(), &work).await.unwrap();
-    eventually("it is refused", || async {
+    until("it is refused", || async {
         let conditions = works.get(&name).await.unwrap().status.unwrap_or_default().conditions;
         conditions
             .iter()
@@ -104,7 +104,7 @@ async fn an_older_generation_does_not_overwrite_a_newer_one_in_the_member() {
     .await;
     assert_eq!(fleet.members[1].reached().await, ["10.1.0.2"]);
     fleet.start_hub();
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     assert_eq!(fleet.members[1].reached().await, ["10.1.0.2"]);
 }
 
@@ -114,7 +114,7 @@ async fn addresses_that_a_member_did_not_declare_go_nowhere() {
     let [member1, member2] = &fleet.members[..] else { unreachable!() };
     member1.endpoints(&["10.1.0.1", "10.9.9.9"]).await;
     fleet.share(json!({})).await;
-    eventually("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
     // Even if its report says so.
     let works: Api<Work> = Api::namespaced(fleet.hub.client(), "karmada-es-member1");
     let all = works.list(&Default::default()).await.unwrap().items;
@@ -149,26 +149,24 @@ async fn a_service_waits_for_its_namespace() {
         let found = conditions.into_iter().find(|one| one.type_ == "ServiceApplied");
         found.map(|one| (one.status, one.message)).unwrap_or_default()
     };
-    eventually("it says what is missing", || async {
-        message().await.1.contains("there is no namespace team")
-    })
-    .await;
+    until("it says what is missing", || async { message().await.1.contains("there is no namespace team") })
+        .await;
     let member = fleet.members[0].cluster.client();
     Api::all(member).create(&PostParams::default(), &namespace).await.unwrap();
-    eventually("it is applied", || async { message().await.0 == "True" }).await;
+    until("it is applied", || async { message().await.0 == "True" }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_tell_of_changes_and_metrics_of_durations() {
     let fleet = Fleet::of(2).await;
-    eventually("both are ready", || async {
+    until("both are ready", || async {
         let all = crate::clusters::clusters(&fleet.hub.client()).await;
         all.len() == 2 && all.iter().all(|(_, ready)| ready == "True")
     })
     .await;
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     let api: Api<Event> = Api::namespaced(fleet.hub.client(), NAMESPACE);
     let reasons = || async {
         let events = api.list(&Default::default()).await.unwrap().items;
@@ -204,11 +202,11 @@ async fn the_load_balancer_addresses_of_members_show_in_their_works() {
     balanced["spec"]["type"] = json!("LoadBalancer");
     crate::fleet::apply::<Service>(&fleet.hub.client(), NAMESPACE, &balanced).await;
     fleet.apply_object(json!({})).await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     let services = fleet.members[0].api::<Service>();
     let patch = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
     services.patch_status("foo", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
-    eventually("the Work shows it", || async {
+    until("the Work shows it", || async {
         let works = fleet.works().await;
         let statuses = works[0].status.clone().unwrap_or_default().manifest_statuses;
         statuses.iter().any(|one| {
@@ -229,7 +227,7 @@ async fn with_the_type_load_balancer_consumers_have_one_and_the_object_shows_the
         .share(json!({"types": ["LoadBalancer"], "serviceProvisionClusters": ["member1"],
             "serviceConsumptionClusters": ["member2", "member3"]}))
         .await;
-    eventually("the conditions are true", || async { fleet.all_true().await }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
     for (member, expected) in [(member1, "ClusterIP"), (member2, "LoadBalancer"), (member3, "LoadBalancer")] {
         assert_eq!(member.service().await.unwrap().spec.unwrap().type_.as_deref(), Some(expected));
     }
@@ -246,10 +244,10 @@ async fn with_the_type_load_balancer_consumers_have_one_and_the_object_shows_the
     };
     assert_eq!(shown().await, Vec::<String>::new());
     balance(member3, json!([{"ip": "192.0.2.3"}])).await;
-    eventually("one address", || async { shown().await == ["192.0.2.3"] }).await;
+    until("one address", || async { shown().await == ["192.0.2.3"] }).await;
     balance(member2, json!([{"ip": "192.0.2.2"}])).await;
-    eventually("two addresses", || async { shown().await == ["192.0.2.2", "192.0.2.3"] }).await;
+    until("two addresses", || async { shown().await == ["192.0.2.2", "192.0.2.3"] }).await;
     balance(member3, json!([])).await;
-    eventually("one again", || async { shown().await == ["192.0.2.2"] }).await;
+    until("one again", || async { shown().await == ["192.0.2.2"] }).await;
     assert!(fleet.all_true().await);
 }

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tombolo_api::loadbalancer::Profile;
 use tombolo_testkit::lab::{Protocol, isolated};
+use tombolo_testkit::until;
 
 use crate::traffic::Traffic;
-use crate::world::{World, create, reached_at, ready, wait, with_world};
+use crate::world::{World, create, reached_at, ready, with_world};
 
 /// A load balancer with endpoints everywhere, and the node that answers for it.
 async fn running(world: &World, families: &str) -> (Vec<std::net::SocketAddr>, usize) {
@@ -24,7 +25,7 @@ async fn running(world: &World, families: &str) -> (Vec<std::net::SocketAddr>, u
 
 async fn announcer(world: &World, address: IpAddr) -> usize {
     let mut found = None;
-    wait("somebody answers for it", async || {
+    until("somebody answers for it", async || {
         found = world.announcer_of(address).await;
         found.is_some()
     })
@@ -35,7 +36,7 @@ async fn announcer(world: &World, address: IpAddr) -> usize {
 /// Waits until so many more connections were answered.
 async fn until_answered(traffic: &Traffic, count: u64) {
     let mut total = 0;
-    wait("traffic goes on", async || {
+    until("traffic goes on", async || {
         total += traffic.take().0;
         total >= count
     })
@@ -51,11 +52,11 @@ fn a_node_that_dies_is_replaced_and_traffic_goes_on() {
             let others: Vec<_> = (0..3).filter(|node| *node != dead).map(|node| ready(node, 0)).collect();
             world.endpoints(&others).await;
             let traffic = Traffic::with_patience(&world.lab.client, to, Duration::from_millis(200));
-            wait("traffic flows", async || traffic.take().0 > 0).await;
+            until("traffic flows", async || traffic.take().0 > 0).await;
             world.kill_node(dead);
             let killed = Instant::now();
             traffic.take();
-            wait("traffic flows again", async || traffic.take().0 > 0).await;
+            until("traffic flows again", async || traffic.take().0 > 0).await;
             println!("traffic flowed again {:?} after node{} died", killed.elapsed(), dead + 1);
             let next = announcer(world, to.ip()).await;
             assert_ne!(next, dead);
@@ -80,7 +81,7 @@ fn ipv6_addresses_move_as_well() {
             let others: Vec<_> = (0..3).filter(|node| *node != dead).map(|node| ready(node, 0)).collect();
             world.endpoints(&others).await;
             world.kill_node(dead);
-            wait("another node answers", async || world.asked_by_client(to, Protocol::Tcp).is_some()).await;
+            until("another node answers", async || world.asked_by_client(to, Protocol::Tcp).is_some()).await;
             assert_ne!(announcer(world, to.ip()).await, dead);
         });
     });
@@ -105,7 +106,7 @@ fn a_provider_that_is_killed_and_restarted_moves_nothing() {
                 "metadata": {"name": "later"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
             });
             create(&world.services(), later).await;
-            wait("a provider works again", async || {
+            until("a provider works again", async || {
                 !world.services().get("later").await.unwrap().conditions().is_empty()
             })
             .await;

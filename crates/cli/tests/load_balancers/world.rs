@@ -21,7 +21,7 @@ use tombolo_balancer::Balancer;
 use tombolo_proxy::Proxy;
 use tombolo_runtime::Readiness;
 use tombolo_testkit::lab::{Echo, Lab, Namespace as Place, Protocol, try_ask};
-use tombolo_testkit::{Cluster, patience};
+use tombolo_testkit::{Cluster, until};
 
 use crate::outcome::Skip;
 
@@ -125,7 +125,7 @@ impl World {
             });
         });
         self.balancers[node] = Some(Running { kill, thread });
-        wait("the balancer is ready", async || readiness.pending().is_empty()).await;
+        until("the balancer is ready", async || readiness.pending().is_empty()).await;
     }
 
     /// Ends the balancer of a node at once, without a word to the others.
@@ -175,7 +175,7 @@ impl World {
     /// Waits until nothing is being provisioned, after the last change was seen.
     pub(crate) async fn settled(&self) -> Result<Service, Skip> {
         let mut found = None;
-        wait("the load balancer is settled", async || {
+        until("the load balancer is settled", async || {
             let service = self.get().await;
             let done =
                 says(&service, "LoadBalancerProvisioning").is_some_and(|(status, _)| status == "False");
@@ -200,7 +200,7 @@ impl World {
         let before = acknowledged(&self.get().await);
         let metadata = json!({"annotations": features(&spec)});
         self.patch(json!({"metadata": metadata, "spec": spec})).await;
-        wait("the change is seen", async || acknowledged(&self.get().await) > before).await;
+        until("the change is seen", async || acknowledged(&self.get().await) > before).await;
         self.settled().await
     }
 
@@ -217,7 +217,7 @@ impl World {
         for family in ["web-v4", "web-v6"] {
             let _ = slices.delete(family, &DeleteParams::default()).await;
         }
-        wait("the Service is gone", async || self.services().get_opt("web").await.unwrap().is_none()).await;
+        until("the Service is gone", async || self.services().get_opt("web").await.unwrap().is_none()).await;
     }
 
     /// Makes these the endpoints of the Service, in both families.
@@ -254,11 +254,12 @@ impl World {
 
     /// Waits until the client outside gets an answer.
     pub(crate) async fn until_reachable(&self, to: SocketAddr, protocol: Protocol) {
-        wait("the load balancer is reachable", async || self.asked_by_client(to, protocol).is_some()).await;
+        until("the load balancer is reachable", async || self.asked_by_client(to, protocol).is_some()).await;
     }
 
     pub(crate) async fn until_unreachable(&self, to: SocketAddr, protocol: Protocol) {
-        wait("the load balancer is unreachable", async || self.asked_by_client(to, protocol).is_none()).await;
+        until("the load balancer is unreachable", async || self.asked_by_client(to, protocol).is_none())
+            .await;
     }
 
     /// The node that says it answers for an address.
@@ -315,7 +316,7 @@ async fn start_proxies(lab: &Lab, client: &Client) -> JoinSet<()> {
         let readiness = Readiness::default();
         let proxy = Proxy::new(config, client.clone()).with_readiness(&readiness);
         proxies.spawn(proxy.run(std::future::pending()));
-        wait("the proxy is ready", async || readiness.pending().is_empty()).await;
+        until("the proxy is ready", async || readiness.pending().is_empty()).await;
     }
     proxies
 }
@@ -349,16 +350,6 @@ pub(crate) fn says(service: &Service, kind: &str) -> Option<(String, String)> {
 fn acknowledged(service: &Service) -> Option<i64> {
     let mut found = service.conditions().iter().filter(|found| found.type_ == "LoadBalancerProvisioning");
     found.next().map(|condition| condition.last_transition_time.0.as_second())
-}
-
-pub(crate) async fn wait(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let waiting = async {
-        while !condition().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let waited = tokio::time::timeout(patience(Duration::from_secs(60)), waiting).await;
-    assert!(waited.is_ok(), "waited in vain: {what}");
 }
 
 pub(crate) async fn create<K>(api: &Api<K>, object: Value)

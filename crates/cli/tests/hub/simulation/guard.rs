@@ -104,6 +104,8 @@ pub(crate) struct Guard {
     log: Log,
     protected: Vec<(usize, Service)>,
     left: BTreeMap<String, Instant>,
+    /// Members and services whose slices were tampered with.
+    tampered: BTreeSet<(String, String)>,
     restored: Option<Instant>,
 }
 
@@ -124,7 +126,14 @@ impl Guard {
             Change::Put { .. } => {}
             Change::Gone(last) => drop(locked(&found).reports.remove(&Key::of(*last))),
         });
-        Self { findings, log, protected: Vec::new(), left: BTreeMap::new(), restored: None }
+        Self {
+            findings,
+            log,
+            protected: Vec::new(),
+            left: BTreeMap::new(),
+            tampered: BTreeSet::new(),
+            restored: None,
+        }
     }
 
     /// Watches the slices of a member, change by change.
@@ -178,6 +187,11 @@ impl Guard {
         self.left.remove(cluster);
     }
 
+    /// A slice of a service was changed or deleted in a member. A member that cannot look now does not know.
+    pub(crate) fn note_tampering(&mut self, member: &str, service: &str) {
+        self.tampered.insert((member.to_owned(), service.to_owned()));
+    }
+
     pub(crate) fn note_restore(&mut self) {
         self.restored = Some(Instant::now());
         // Whoever had left may be back.
@@ -199,7 +213,7 @@ impl Guard {
         self.check_ownership(fleet).await?;
         self.check_expiry(fleet, sights, members, hub)?;
         self.check_leaves(fleet, hub_sight, hub).await?;
-        self.check_claims(fleet, hub_sight, sights, hub)
+        self.check_claims(fleet, hub_sight, sights, members, hub)
     }
 
     async fn check_ownership(&self, fleet: &Fleet) -> Result<(), Broken> {
@@ -265,8 +279,12 @@ impl Guard {
         fleet: &Fleet,
         hub_sight: &HubSight,
         sights: &[MemberSight],
+        members: &[Health],
         hub: &Health,
     ) -> Result<(), Broken> {
+        let looks = fleet.members.iter().zip(members).filter(|(_, health)| lasts(health.well, RECOVERY));
+        let looks: Vec<&str> = looks.map(|(member, _)| member.name()).collect();
+        self.tampered.retain(|(member, _)| !looks.contains(&member.as_str()));
         let claims = std::mem::take(&mut locked(&self.findings).claims);
         let remembers = self.restored.is_some_and(|when| when.elapsed() < MEMORIES);
         for (type_, object, touches) in claims {
@@ -312,7 +330,8 @@ impl Guard {
             if !has_reported(&known, from, &object.name_any()) {
                 continue;
             }
-            for to in consumption.iter().filter(|to| *to != from) {
+            let unaware = |to: &str| self.tampered.contains(&(to.to_owned(), object.name_any()));
+            for to in consumption.iter().filter(|to| *to != from && !unaware(to)) {
                 let Some(sight) = sight(to).filter(|_| places.iter().any(|place| place == to)) else {
                     continue;
                 };

@@ -292,8 +292,10 @@ impl Run {
         self.note(place, "leaves");
         let name = self.fleet.members[place].name().to_owned();
         let api: Api<Cluster> = Api::all(self.fleet.hub.client());
-        let _ = api.delete(&name, &DeleteParams::default()).await;
-        self.guard.note_leave(&name);
+        // One that the hub has not met yet cannot be sent away.
+        if api.delete(&name, &DeleteParams::default()).await.is_ok() {
+            self.guard.note_leave(&name);
+        }
     }
 
     async fn join(&mut self) {

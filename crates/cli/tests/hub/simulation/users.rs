@@ -89,6 +89,7 @@ impl Run {
         let (deletes, name) = (self.dice.bool(), slice.name_any());
         self.note(place, &format!("{name} is tampered with (deleted: {deletes})"));
         self.guard.touch(service_name(slice));
+        self.guard.note_tampering(self.fleet.members[place].name(), service_name(slice));
         let api = self.fleet.members[place].api::<EndpointSlice>();
         if deletes {
             let _ = api.delete(&name, &DeleteParams::default()).await;

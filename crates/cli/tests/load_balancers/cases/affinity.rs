@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tombolo_testkit::lab::Protocol;
+use tombolo_testkit::until;
 
 use crate::outcome::Outcome;
-use crate::world::{Endpoint, World, reached_at, ready, wait};
+use crate::world::{Endpoint, World, reached_at, ready};
 
 /// Every node has two, so that there is a choice wherever the traffic arrives.
 fn everywhere() -> Vec<Endpoint> {
@@ -27,11 +28,11 @@ fn answers(world: &World, to: SocketAddr) -> Option<BTreeSet<String>> {
 }
 
 async fn until_sticky(world: &World, to: SocketAddr) {
-    wait("fifteen answers of one", async || answers(world, to).is_some_and(|hosts| hosts.len() == 1)).await;
+    until("fifteen answers of one", async || answers(world, to).is_some_and(|hosts| hosts.len() == 1)).await;
 }
 
 async fn until_spread(world: &World, to: SocketAddr) {
-    wait("answers of several", async || answers(world, to).is_some_and(|hosts| hosts.len() >= 2)).await;
+    until("answers of several", async || answers(world, to).is_some_and(|hosts| hosts.len() >= 2)).await;
 }
 
 async fn sticks(world: &World, policy: &str) -> Outcome {

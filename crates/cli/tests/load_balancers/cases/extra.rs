@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tombolo_testkit::lab::Protocol;
+use tombolo_testkit::until;
 
 use crate::outcome::{Outcome, skip_if_degraded};
-use crate::world::{TARGET, World, create, reached_at, ready, wait};
+use crate::world::{TARGET, World, create, reached_at, ready};
 
 pub(super) async fn dual_stack(world: &World) -> Outcome {
     world.endpoints(&[ready(0, 0), ready(1, 0)]).await;
@@ -41,13 +42,13 @@ pub(super) async fn foreign_class(world: &World) -> Outcome {
     });
     create(&world.services(), witness).await;
     // Once a later Service has been looked at, this one has been, too.
-    wait("the witness is looked at", async || {
+    until("the witness is looked at", async || {
         !world.services().get("witness").await.unwrap().conditions().is_empty()
     })
     .await;
     assert_eq!(world.get().await, before);
     let params = kube::api::DeleteParams::default();
     world.services().delete("witness", &params).await.unwrap();
-    wait("the witness is gone", async || world.services().get_opt("witness").await.unwrap().is_none()).await;
+    until("the witness is gone", async || world.services().get_opt("witness").await.unwrap().is_none()).await;
     Ok(())
 }

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use tombolo_api::loadbalancer::Service;
 use tombolo_testkit::lab::{Namespace, Protocol, try_ask};
+use tombolo_testkit::until;
 
 use crate::outcome::Outcome;
-use crate::world::{World, node_name, reached_at, ready, wait};
+use crate::world::{World, node_name, reached_at, ready};
 
 fn local() -> Value {
     json!({"externalTrafficPolicy": "Local"})
@@ -30,7 +31,7 @@ async fn seen(
     let service = world.provision(spec).await?;
     let to = reached_at(&service, 80)[0];
     let mut peer = String::new();
-    wait("an answer", async || match try_ask(from, to, Protocol::Tcp) {
+    until("an answer", async || match try_ask(from, to, Protocol::Tcp) {
         Ok(answer) => {
             peer = answer.peer.to_string();
             true
@@ -44,9 +45,9 @@ async fn seen(
 pub(super) async fn works(world: &World) -> Outcome {
     let (service, _) = seen(world, &world.lab.client, local()).await?;
     let port = health_port(&service);
-    wait("the node with the endpoint is healthy", async || world.health(1, port) == 200).await;
+    until("the node with the endpoint is healthy", async || world.health(1, port) == 200).await;
     world.patch(json!({"spec": {"type": "ClusterIP"}})).await;
-    wait("the health check is closed", async || world.health(1, port) == 0).await;
+    until("the health check is closed", async || world.health(1, port) == 0).await;
     Ok(())
 }
 
@@ -63,12 +64,12 @@ pub(super) async fn only_nodes_with_endpoints(world: &World) -> Outcome {
         world.endpoints(&[ready(place, 0)]).await;
         let name = world.pod(place, 0).name();
         let answers = || world.asked_by_client(to, Protocol::Tcp);
-        wait(&format!("{name} answers"), async || answers().as_deref() == Some(name)).await;
+        until(&format!("{name} answers"), async || answers().as_deref() == Some(name)).await;
         for node in 0..3 {
             let healthy = node == place;
-            wait("the health check", async || (world.health(node, port) == 200) == healthy).await;
+            until("the health check", async || (world.health(node, port) == 200) == healthy).await;
         }
-        wait("that node answers for it", async || world.announcer_of(to.ip()).await == Some(place)).await;
+        until("that node answers for it", async || world.announcer_of(to.ip()).await == Some(place)).await;
     }
     Ok(())
 }
@@ -79,11 +80,11 @@ pub(super) async fn all_nodes_with_endpoints(world: &World) -> Outcome {
     let service = world.provision(local()).await?;
     let (to, port) = (reached_at(&service, 80)[0], health_port(&service));
     for node in [0, 1] {
-        wait("both are healthy", async || world.health(node, port) == 200).await;
+        until("both are healthy", async || world.health(node, port) == 200).await;
     }
     let names = [world.pod(0, 0).name(), world.pod(1, 0).name()];
     let mut first = None;
-    wait("one of them answers", async || {
+    until("one of them answers", async || {
         first = world.asked_by_client(to, Protocol::Tcp);
         first.is_some()
     })
@@ -92,7 +93,7 @@ pub(super) async fn all_nodes_with_endpoints(world: &World) -> Outcome {
     exclude(world, place, Some("true")).await;
     let other = names[1 - place];
     let answers = || world.asked_by_client(to, Protocol::Tcp);
-    wait("the other answers", async || answers().as_deref() == Some(other)).await;
+    until("the other answers", async || answers().as_deref() == Some(other)).await;
     exclude(world, place, None).await;
     Ok(())
 }

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use tombolo_api::loadbalancer::Service;
 use tombolo_testkit::lab::Protocol;
+use tombolo_testkit::until;
 
 use crate::outcome::Outcome;
-use crate::world::{TARGET, World, reached_at, ready, wait};
+use crate::world::{TARGET, World, reached_at, ready};
 
 const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
@@ -81,9 +82,9 @@ pub(super) async fn finalizer(world: &World) -> Outcome {
     };
     assert!(has(&world.provision(json!({})).await?));
     world.patch(json!({"spec": {"type": "ClusterIP"}})).await;
-    wait("the finalizer is gone", async || !has(&world.get().await)).await;
+    until("the finalizer is gone", async || !has(&world.get().await)).await;
     world.patch(json!({"spec": {"type": "LoadBalancer"}})).await;
-    wait("the finalizer is back", async || has(&world.get().await)).await;
+    until("the finalizer is back", async || has(&world.get().await)).await;
     world.clear().await;
     Ok(())
 }

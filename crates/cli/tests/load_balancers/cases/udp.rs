@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tombolo_testkit::lab::Protocol;
+use tombolo_testkit::until;
 
 use crate::outcome::Outcome;
-use crate::world::{Endpoint, TARGET, World, reached_at, ready, wait};
+use crate::world::{Endpoint, TARGET, World, reached_at, ready};
 
 /// A client that sends from one port all the time, which connection tracking takes for one connection.
 struct Stubborn(UdpSocket);
@@ -42,7 +43,7 @@ async fn cycle(world: &World, first: Endpoint, second: Endpoint, port: u16) -> O
     for endpoint in [first, second, first] {
         world.endpoints(&[endpoint]).await;
         let name = world.pod(endpoint.node, endpoint.pod).name();
-        wait(&format!("{name} answers"), async || client.ask().as_deref() == Some(name)).await;
+        until(&format!("{name} answers"), async || client.ask().as_deref() == Some(name)).await;
     }
     Ok(())
 }
