@@ -1,7 +1,8 @@
 //! What a controller still has to look at.
 //!
 //! An item is in the queue once, however often it was added, so the queue is never longer than there are objects.
-//! Items come out in the order they went in: with Tokio's clock paused, every run is the same.
+//! Items come out in the order they went in: with Tokio's clock paused, every run is the same. One that comes over and
+//! over has to wait: whoever fights with somebody over an object does not do it as fast as the network allows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,9 @@ use tokio::time::{Instant, sleep_until};
 
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_secs(3);
+/// More often than this within a [`WINDOW`] no item comes out; what changes that often can be looked at together.
+const MOST_OFTEN: u32 = 100;
+const WINDOW: Duration = Duration::from_secs(1);
 
 /// A queue with one reader.
 #[derive(Debug)]
@@ -28,6 +32,9 @@ struct State<T> {
     /// The same, the earliest first.
     timetable: BTreeSet<(Instant, T)>,
     failures: BTreeMap<T, u32>,
+    /// How often items have come out in the present window.
+    taken: BTreeMap<T, u32>,
+    window: Instant,
 }
 
 impl<T: Ord + Clone> Default for Queue<T> {
@@ -44,6 +51,8 @@ impl<T: Ord + Clone> Queue<T> {
             later: BTreeMap::new(),
             timetable: BTreeSet::new(),
             failures: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            window: Instant::now(),
         };
         Self { state: Mutex::new(state), wake: Notify::new() }
     }
@@ -123,11 +132,20 @@ impl<T: Ord + Clone> State<T> {
             self.later.remove(&item);
             self.push(item);
         }
-        let Some(item) = self.ready.pop_front() else {
-            return Err(self.timetable.first().map(|(due, _)| *due));
-        };
-        self.members.remove(&item);
-        Ok(item)
+        if now >= self.window + WINDOW {
+            self.taken.clear();
+            self.window = now;
+        }
+        while let Some(item) = self.ready.pop_front() {
+            self.members.remove(&item);
+            let taken = self.taken.entry(item.clone()).or_default();
+            if *taken < MOST_OFTEN {
+                *taken += 1;
+                return Ok(item);
+            }
+            self.postpone(item, self.window + WINDOW);
+        }
+        Err(self.timetable.first().map(|(due, _)| *due))
     }
 }
 
@@ -159,6 +177,22 @@ mod tests {
         queue.add_after("a", Duration::from_secs(5));
         assert_eq!(queue.next().await, "a");
         assert_eq!(start.elapsed().as_secs(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_item_that_comes_over_and_over_waits_and_others_do_not() {
+        let (queue, start) = (Queue::new(), Instant::now());
+        for _ in 0..MOST_OFTEN {
+            queue.add("hot");
+            assert_eq!(queue.next().await, "hot");
+        }
+        assert!(start.elapsed().is_zero());
+        queue.add("hot");
+        queue.add("cold");
+        assert_eq!(queue.next().await, "cold");
+        assert!(start.elapsed().is_zero());
+        assert_eq!(queue.next().await, "hot");
+        assert_eq!(start.elapsed(), WINDOW);
     }
 
     #[test]
