@@ -74,6 +74,7 @@ pub(crate) struct Log(Arc<Mutex<(Option<Instant>, Vec<String>)>>);
 
 impl Log {
     pub(crate) fn note(&self, what: &str) {
+        tracing::info!("{what}");
         let (now, mut log) = (Instant::now(), locked(&self.0));
         let at = now.duration_since(*log.0.get_or_insert(now));
         log.1.push(format!("{:>9.3}s {what}", at.as_secs_f64()));

@@ -5,6 +5,8 @@
 //! ```text
 //! SEED=<n> cargo test -p tombolo-cli --test hub -- --ignored --exact simulation::replay
 //! ```
+//!
+//! With `RUST_LOG=info` and `--nocapture` hub and agents say what they do, and when.
 
 #![allow(clippy::print_stdout, reason = "a person reads the log of a failing seed")]
 
@@ -16,8 +18,12 @@ mod truth;
 mod users;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use tokio::time::Instant;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 
 use self::schedule::Run;
 
@@ -65,7 +71,19 @@ fn number(variable: &str) -> Option<u64> {
 #[test]
 #[ignore = "replays the seed in SEED"]
 fn replay() {
+    let said = tracing_subscriber::EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(said).with_timer(SimulatedTime).with_ansi(false).init();
     println!("{}", simulate(number("SEED").expect("SEED is set")));
+}
+
+/// Seconds since the first message.
+struct SimulatedTime;
+
+impl FormatTime for SimulatedTime {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        static FIRST: OnceLock<Instant> = OnceLock::new();
+        write!(writer, "{:>9.3}s", FIRST.get_or_init(Instant::now).elapsed().as_secs_f64())
+    }
 }
 
 #[test]
