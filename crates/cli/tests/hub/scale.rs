@@ -153,11 +153,14 @@ impl Large {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Waits until nothing has been written for a while.
+    /// Waits until nothing has been written, and the hub has looked at nothing, for a while.
     async fn rest(&self) {
-        let mut before = self.written() + 1;
-        while self.written() != before {
-            before = self.written();
+        let mut before = None;
+        loop {
+            let now = (self.written(), self.fleet.metrics.service_reconciles());
+            if before.replace(now) == Some(now) {
+                return;
+            }
             sleep(Duration::from_secs(2)).await;
         }
     }
