@@ -1,7 +1,11 @@
 //! One etcd; several API servers may share it, each with a prefix of its own.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
@@ -78,11 +82,21 @@ fn launch(program: &Path, folder: &Path, clients: SocketAddr, peers: SocketAddr)
     Process::start(program, arguments, folder)
 }
 
-/// A port that nobody uses just now.
+/// Where servers listen: below the ports that the system gives to whoever connects, who may take one at any moment.
+const PORTS: Range<u16> = 10_000..30_000;
+
+/// A port that nobody uses just now, another one each time.
 pub(crate) async fn free(address: IpAddr) -> Result<SocketAddr, Error> {
-    let what = format!("there is no free port on {address}");
-    let listener = TcpListener::bind((address, 0)).await.doing(&what)?;
-    listener.local_addr().doing(what)
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(std::process::id() as u16));
+    let mut outcome = Err(io::ErrorKind::AddrInUse.into());
+    for _ in PORTS {
+        let port = PORTS.start + NEXT.fetch_add(1, Ordering::Relaxed) % (PORTS.end - PORTS.start);
+        outcome = TcpListener::bind((address, port)).await.and_then(|listener| listener.local_addr());
+        if !matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::AddrInUse) {
+            break;
+        }
+    }
+    outcome.doing(format!("there is no free port on {address}"))
 }
 
 /// An error when `process` has taken longer than `patience`.
