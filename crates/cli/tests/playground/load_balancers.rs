@@ -2,7 +2,7 @@
 
 use tombolo_testkit::eventually;
 
-use crate::world::{Playground, shared_echo, tombolo};
+use crate::world::{Playground, shared_echo, up};
 
 const BALANCED: &str = "
 apiVersion: v1
@@ -18,7 +18,7 @@ spec: {type: LoadBalancer, selector: {app: echo}, ports: [{port: 81, targetPort:
 
 #[test]
 fn a_load_balancer_is_reached_from_outside_and_a_lesser_provider_says_what_it_cannot_do() {
-    let mut up = tombolo(&["up"]);
+    let mut up = up();
     up.args(["--balancer-capabilities", "member2=TCP-ONLY"]);
     let playground = Playground::start_with(up, 2, 2);
     for cluster in ["member1", "member2"] {

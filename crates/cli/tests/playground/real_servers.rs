@@ -7,17 +7,13 @@ use tombolo_testkit::{eventually, real_only};
 
 use crate::lifecycle::EXPORT;
 use crate::streams::{start_talker, try_kubectl, try_spdy};
-use crate::world::{Playground, descendants, is_there, tombolo, traces};
+use crate::world::{Playground, descendants, is_there, tombolo, traces, up};
 
 /// Why these are left out of a run that has only the embedded server.
 macro_rules! needs_programs {
     () => {
         real_only!("kube-apiserver, etcd and kube-controller-manager are looked for on the PATH")
     };
-}
-
-fn up() -> Command {
-    tombolo(&["up", "--apiserver", "kube"])
 }
 
 /// Which cluster answers a name, asked in a pod `client`; nothing if none does.

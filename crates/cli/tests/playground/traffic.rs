@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use tombolo_testkit::eventually;
 
-use crate::world::{Playground, tombolo};
+use crate::world::Playground;
 
 /// Echo that is ready when it listens, and goes on for a while after it was told to end, as good servers do.
 fn echo(replicas: u32, annotations: &str) -> String {
@@ -166,7 +166,7 @@ fn specs_004_traffic_with_a_local_policy_never_leaves_its_node() {
 
 #[test]
 fn endpoints_come_go_and_flap_under_load_and_no_request_fails() {
-    let playground = Playground::start_with(tombolo(&["up"]), 3, 1);
+    let playground = Playground::start(3, 1);
     for cluster in ["member1", "member2"] {
         deploy(&playground, cluster, &echo(2, ""));
     }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
 use serde_json::Value;
-use tombolo_testkit::Kubectl;
+use tombolo_testkit::{Kubectl, Server};
 
 /// The Service and the MultiClusterService of the first example of specs/003: `echo`, which member1 provides.
 pub(crate) fn shared_echo(type_: &str, consumers: &str) -> String {
@@ -41,9 +41,15 @@ pub(crate) fn tombolo(arguments: &[&str]) -> Command {
     command
 }
 
+/// `tombolo up` on the servers that this run of the tests is about.
+pub(crate) fn up() -> Command {
+    let server = if Server::chosen().is_embedded() { "embedded" } else { "kube" };
+    tombolo(&["up", "--apiserver", server])
+}
+
 impl Playground {
     pub(crate) fn start(clusters: u8, nodes: u8) -> Self {
-        Self::start_with(tombolo(&["up"]), clusters, nodes)
+        Self::start_with(up(), clusters, nodes)
     }
 
     /// One that was started by `up`, which gets its usual arguments here.
