@@ -91,5 +91,5 @@ pub(crate) async fn connect(
         }
         (None, None) => kube::Config::infer().await.map_err(|cause| cannot(cause.into()))?,
     };
-    Client::try_from(config).map_err(|cause| cannot(cause.into()))
+    Client::try_from(tombolo_runtime::notice_silence(config)).map_err(|cause| cannot(cause.into()))
 }

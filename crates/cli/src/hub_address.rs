@@ -38,7 +38,7 @@ pub(crate) async fn client(hub: &Hub, cluster: Option<&Path>, token: &str) -> Re
     let config = kube::Config::from_custom_kubeconfig(config, &options)
         .await
         .map_err(|cause| cannot(cause.to_string()))?;
-    Client::try_from(config).map_err(|cause| cannot(cause.to_string()))
+    Client::try_from(tombolo_runtime::notice_silence(config)).map_err(|cause| cannot(cause.to_string()))
 }
 
 fn load(file: Option<&Path>) -> Result<Kubeconfig, Failure> {

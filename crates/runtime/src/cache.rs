@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 
 use crate::key::Key;
 use crate::signal::Signal;
+use crate::trim::keep_applied;
 
 /// What happened to one object.
 #[derive(Debug)]
@@ -140,6 +141,11 @@ impl<K: ResourceExt> Cache<K> {
         self.lists.wait_for(|lists| lists > 0).await;
     }
 
+    /// Whether everything has been listed once.
+    pub fn is_synced(&self) -> bool {
+        self.lists.get() > 0
+    }
+
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         self.objects().all.get(key).cloned()
     }
@@ -220,12 +226,17 @@ impl<K: ResourceExt> Cache<K> {
     }
 }
 
+/// How long the server keeps a watch open; one that says nothing for a little longer is dead. A connection that was lost on
+/// the way, with nobody to say so, is noticed by that alone.
+const WATCH_SECONDS: u32 = 30;
+
 /// Keeps `cache` in step with the server, for ever. An object that cannot be read counts as absent: whoever wrote it must
 /// not keep the others from being seen.
 pub async fn follow<K>(cache: Arc<Cache<K>>, api: Api<K>, config: watcher::Config)
 where
     K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
+    let config = config.timeout(WATCH_SECONDS);
     // Reading with care takes several times as long, so it begins with the first object that needs it.
     let everywhere = api.namespace().is_none();
     read(&cache, watcher(api.clone(), config.clone()), Some, everywhere).await;
@@ -252,7 +263,7 @@ async fn read<T, K>(
     let mut events = std::pin::pin!(events.backoff(Patience::default()));
     let mut listed = BTreeMap::new();
     while let Some(event) = events.next().await {
-        match event.map(|event| event.modify(|object| object.meta_mut().managed_fields = None)) {
+        match event.map(|event| event.modify(|object| keep_applied(object.meta_mut()))) {
             Ok(Event::Apply(object)) => {
                 let key = Key::of(&object);
                 open(object).map_or_else(|| cache.remove(&key, None), |object| cache.put(object));

@@ -60,7 +60,7 @@ impl Ledger {
         extent: Extent,
     ) -> Result<Option<K>, Error> {
         let content = digest(desired);
-        if current.is_some_and(|current| self.has(current, desired, extent, content)) {
+        if current.is_some_and(|current| self.has(manager, current, desired, extent, content)) {
             return Ok(None);
         }
         let (written, as_desired) = apply(manager, api, desired, extent).await?;
@@ -79,7 +79,7 @@ impl Ledger {
         }
     }
 
-    fn has<K: Kind>(&self, current: &K, desired: &K, extent: Extent, content: u64) -> bool {
+    fn has<K: Kind>(&self, manager: &str, current: &K, desired: &K, extent: Extent, content: u64) -> bool {
         let known = self
             .entries()
             .get(&Key::of(current))
@@ -89,7 +89,7 @@ impl Ledger {
             // Other words for the same would be written once, in vain.
             Some(known) => known == content,
             None => {
-                let has = holds(current, desired, extent);
+                let has = holds(manager, current, desired, extent);
                 if has {
                     self.note(current, content);
                 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn has(ledger: &Ledger, current: &ConfigMap, desired: &ConfigMap) -> bool {
-        ledger.has(current, desired, Extent::Whole, digest(desired))
+        ledger.has("us", current, desired, Extent::Whole, digest(desired))
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod ledger;
 mod queue;
 mod readiness;
 mod signal;
+mod silence;
 mod token;
 mod trim;
 mod work;
@@ -31,10 +32,11 @@ pub use self::ledger::Ledger;
 pub use self::queue::Queue;
 pub use self::readiness::{Readiness, Waiting};
 pub use self::signal::Signal;
+pub use self::silence::notice_silence;
 pub use self::token::request_token;
 pub use self::trim::{trim_annotations, trim_metadata};
 pub use self::work::{
     Controller, LONGEST_ATTEMPT, Next, in_time, is_absent, is_already_there, is_conflict, is_not_found,
     is_place_gone, unless_gone, unless_there, work,
 };
-pub use self::write::{Extent, Kind, delete, find, holds, put};
+pub use self::write::{Extent, Kind, delete, find, put};

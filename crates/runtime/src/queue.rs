@@ -85,6 +85,15 @@ impl<T: Ord + Clone> Queue<T> {
         self.state().failures.remove(item);
     }
 
+    /// Forgets all failures and adds what waits because of one: the reason for them is gone.
+    pub fn hurry(&self) {
+        let mut state = self.state();
+        let failed: Vec<T> = std::mem::take(&mut state.failures).into_keys().collect();
+        failed.into_iter().for_each(|item| state.advance(item));
+        drop(state);
+        self.wake.notify_one();
+    }
+
     /// The next item, as soon as there is one.
     pub async fn next(&self) -> T {
         loop {
@@ -123,6 +132,14 @@ impl<T: Ord + Clone> State<T> {
         }
         self.timetable.insert((due, item.clone()));
         self.later.insert(item, due);
+    }
+
+    /// What was to come later comes now.
+    fn advance(&mut self, item: T) {
+        if let Some(due) = self.later.remove(&item) {
+            self.timetable.remove(&(due, item.clone()));
+            self.push(item);
+        }
     }
 
     /// The first item, or when to ask again.
@@ -193,6 +210,21 @@ mod tests {
         assert!(start.elapsed().is_zero());
         assert_eq!(queue.next().await, "hot");
         assert_eq!(start.elapsed(), WINDOW);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_failed_comes_at_once_when_the_reason_is_gone() {
+        let (queue, start) = (Queue::new(), Instant::now());
+        for _ in 0..9 {
+            queue.retry(&"failed");
+        }
+        queue.add_after("patient", Duration::from_secs(1));
+        queue.hurry();
+        assert_eq!(queue.next().await, "failed");
+        assert!(start.elapsed().is_zero());
+        assert_eq!(queue.next().await, "patient");
+        assert_eq!(start.elapsed(), Duration::from_secs(1), "it did not wait because of a failure");
+        assert_eq!(queue.retry(&"failed"), 1);
     }
 
     #[test]

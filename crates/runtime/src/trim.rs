@@ -16,6 +16,19 @@ pub fn trim_metadata(metadata: &mut ObjectMeta) {
     *metadata = kept;
 }
 
+/// Leaves of who wrote what only what parts of Tombolo applied: by that they know what to take back.
+pub(crate) fn keep_applied(metadata: &mut ObjectMeta) {
+    if let Some(written) = &mut metadata.managed_fields {
+        let is_ours = |manager: &String| manager.starts_with("tombolo");
+        written.retain(|entry| {
+            entry.operation.as_deref() == Some("Apply")
+                && entry.subresource.is_none()
+                && entry.manager.as_ref().is_some_and(is_ours)
+        });
+    }
+    metadata.managed_fields = metadata.managed_fields.take().filter(|written| !written.is_empty());
+}
+
 /// Leaves of the annotations only those that are read.
 pub fn trim_annotations(metadata: &mut ObjectMeta, read: &[&str]) {
     if let Some(annotations) = &mut metadata.annotations {

@@ -1,8 +1,11 @@
 //! The loop every controller runs: take what changed, look at it, do what is missing.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use kube::Error;
 use tokio::time::timeout;
 
@@ -26,6 +29,10 @@ pub trait Controller: Send + Sync + 'static {
 
     const NAME: &'static str;
 
+    /// How many items are looked at side by side: with several, one that waits for a slow answer does not keep all others
+    /// waiting. Nobody looks at the same item twice at a time.
+    const ABREAST: usize = 1;
+
     fn queue(&self) -> &Queue<Self::Item>;
 
     fn reconcile(&self, item: &Self::Item) -> impl Future<Output = Result<Next, Error>> + Send;
@@ -34,23 +41,47 @@ pub trait Controller: Send + Sync + 'static {
 /// Runs a controller for ever.
 pub async fn work<C: Controller>(controller: C) {
     let queue = controller.queue();
+    let mut under_way = FuturesUnordered::new();
+    // What came once more while it was looked at has to wait for its turn.
+    let (mut busy, mut once_more) = (BTreeSet::new(), BTreeSet::new());
     loop {
-        let item = queue.next().await;
-        match in_time(LONGEST_ATTEMPT, controller.reconcile(&item)).await {
-            Ok(next) => {
-                queue.forget(&item);
-                if let Next::Again(delay) = next {
-                    queue.add_after(item, delay);
+        tokio::select! {
+            biased;
+            Some(item) = under_way.next() => {
+                busy.remove(&item);
+                if once_more.remove(&item) {
+                    queue.add(item);
                 }
             }
-            // Whoever asked for things in a namespace that is going away has no use for them any more.
-            Err(error) if is_place_gone(&error) => queue.forget(&item),
-            Err(error) => {
-                let failures = queue.retry(&item);
-                report(C::NAME, &item, failures, &error);
+            item = queue.next(), if under_way.len() < C::ABREAST => {
+                if busy.insert(item.clone()) {
+                    under_way.push(attempt(&controller, item));
+                } else {
+                    once_more.insert(item);
+                }
             }
         }
     }
+}
+
+/// Looks at an item once, and sees to it that it is looked at again where that is needed.
+async fn attempt<C: Controller>(controller: &C, item: C::Item) -> C::Item {
+    let queue = controller.queue();
+    match in_time(LONGEST_ATTEMPT, controller.reconcile(&item)).await {
+        Ok(next) => {
+            queue.forget(&item);
+            if let Next::Again(delay) = next {
+                queue.add_after(item.clone(), delay);
+            }
+        }
+        // Whoever asked for things in a namespace that is going away has no use for them any more.
+        Err(error) if is_place_gone(&error) => queue.forget(&item),
+        Err(error) => {
+            let failures = queue.retry(&item);
+            report(C::NAME, &item, failures, &error);
+        }
+    }
+    item
 }
 
 /// What came of a call, or that nothing did: a server that hangs must not keep everything else waiting for ever. Whoever
@@ -149,6 +180,50 @@ mod tests {
         };
         assert!(unless_there(refused("AlreadyExists")).is_ok());
         assert!(unless_there(refused("Conflict")).is_err(), "nothing was made");
+    }
+
+    /// Takes a second for everything, and writes down when it begins and ends with what.
+    struct Slow {
+        queue: Queue<u8>,
+        seen: &'static Mutex<Vec<(u8, bool)>>,
+    }
+
+    impl Controller for Slow {
+        type Item = u8;
+
+        const NAME: &'static str = "slow";
+        const ABREAST: usize = 2;
+
+        fn queue(&self) -> &Queue<u8> {
+            &self.queue
+        }
+
+        async fn reconcile(&self, item: &u8) -> Result<Next, Error> {
+            self.seen.lock().expect("no panic").push((*item, true));
+            if *item == 1 {
+                self.queue.add(1);
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.seen.lock().expect("no panic").push((*item, false));
+            Ok(Next::Rest)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn several_are_looked_at_side_by_side_but_none_twice_at_a_time() {
+        static SEEN: Mutex<Vec<(u8, bool)>> = Mutex::new(Vec::new());
+        let controller = Slow { queue: Queue::new(), seen: &SEEN };
+        [1, 2, 3].into_iter().for_each(|item| controller.queue.add(item));
+        let _ = timeout(Duration::from_millis(2500), work(controller)).await;
+        let seen = SEEN.lock().expect("no panic").clone();
+        assert_eq!(seen[..2], [(1, true), (2, true)], "the third has to wait");
+        let mut open = BTreeSet::new();
+        for (item, begins) in &seen {
+            assert!(if *begins { open.insert(item) } else { open.remove(item) }, "{seen:?}");
+            assert!(open.len() <= 2, "{seen:?}");
+        }
+        assert!(seen.contains(&(3, false)), "{seen:?}");
+        assert!(seen.iter().filter(|event| **event == (1, true)).count() > 1, "it came once more: {seen:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -68,7 +68,7 @@ pub async fn put<K: Kind>(
     desired: &K,
     extent: Extent,
 ) -> Result<Option<K>, Error> {
-    if current.is_some_and(|current| holds(current, desired, extent)) {
+    if current.is_some_and(|current| holds(manager, current, desired, extent)) {
         return Ok(None);
     }
     apply(manager, api, desired, extent).await.map(|(written, _)| Some(written))
@@ -83,7 +83,7 @@ pub(crate) async fn apply<K: Kind>(
 ) -> Result<(K, bool), Error> {
     let (name, params) = (desired.name_any(), PatchParams::apply(manager).force());
     let written = api.patch(&name, &params, &Patch::Apply(desired)).await?;
-    if holds(&written, desired, extent) {
+    if holds(manager, &written, desired, extent) {
         return Ok((written, true));
     }
     // What somebody else added to a list of ours stays there when ours is applied; a merge replaces lists.
@@ -100,9 +100,17 @@ pub async fn delete<K: Kind>(api: &Api<K>, object: &K) -> Result<(), Error> {
     unless_gone(api.delete(&object.name_any(), &params).await)
 }
 
-/// Whether `current` is as `desired` wants it, as far as `extent` goes.
-pub fn holds<T: Serialize>(current: &T, desired: &T, extent: Extent) -> bool {
-    let (Some(current), Some(desired)) = (lean(current), lean(desired)) else { return false };
+/// Whether `current` is as `desired` wants it, as far as `extent` goes, and `manager` has nothing to take back.
+pub(crate) fn holds<T: Serialize>(manager: &str, current: &T, desired: &T, extent: Extent) -> bool {
+    let (Ok(mut current), Ok(mut desired)) = (serde_json::to_value(current), serde_json::to_value(desired))
+    else {
+        return false;
+    };
+    if has_applied_more(manager, &current, &desired) {
+        return false;
+    }
+    strip(&mut current);
+    strip(&mut desired);
     let metadata = ["labels", "annotations", "ownerReferences"];
     // What is wanted empty is not in `desired` at all, so for the whole the sections of both count.
     let beyond = current.as_object().into_iter().flatten().filter(|_| extent == Extent::Whole);
@@ -133,13 +141,25 @@ fn within(current: &Value, desired: &Value) -> bool {
     }
 }
 
-/// As JSON without what means nothing: nulls, empty maps and empty lists.
-fn lean<T: Serialize>(object: &T) -> Option<Value> {
-    let mut value = serde_json::to_value(object).ok()?;
-    strip(&mut value);
-    Some(value)
+/// Whether `manager` once applied something to `current` that is not in `desired`, such as a label.
+fn has_applied_more(manager: &str, current: &Value, desired: &Value) -> bool {
+    let written = current["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let mut applied = written.filter(|entry| {
+        entry["manager"] == manager && entry["operation"] == "Apply" && entry["subresource"].is_null()
+    });
+    applied.any(|entry| names_more(&entry["fieldsV1"], desired))
 }
 
+/// Whether field names in the notation of `managedFields` lead to anything that is not in `value`. Elements of lists are
+/// left to whoever compares the lists.
+fn names_more(fields: &Value, value: &Value) -> bool {
+    let named = fields.as_object().into_iter().flatten();
+    named
+        .filter_map(|(key, below)| Some((key.strip_prefix("f:")?, below)))
+        .any(|(name, below)| value.get(name).is_none_or(|value| names_more(below, value)))
+}
+
+/// Takes out what means nothing: nulls, empty maps and empty lists.
 fn strip(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -175,8 +195,32 @@ mod tests {
             (json!({"addressType": "IPv6"}), false, false),
         ];
         for (desired, whole, part) in cases {
-            assert_eq!(holds(&current, &desired, Extent::Whole), whole, "{desired}");
-            assert_eq!(holds(&current, &desired, Extent::Part), part, "{desired}");
+            assert_eq!(holds("us", &current, &desired, Extent::Whole), whole, "{desired}");
+            assert_eq!(holds("us", &current, &desired, Extent::Part), part, "{desired}");
+        }
+    }
+
+    #[test]
+    fn what_we_applied_and_want_no_more_has_to_go_and_what_others_applied_may_stay() {
+        let applied = |manager: &str| {
+            let fields =
+                json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}, "f:b": {}}}, "f:spec": {"f:x": {}}});
+            json!([{"manager": manager, "operation": "Apply", "fieldsV1": fields}])
+        };
+        let current = |manager: &str| {
+            json!({
+                "metadata": {"labels": {"a": "1", "b": "2"}, "managedFields": applied(manager)},
+                "spec": {"x": 1, "filled": "in"},
+            })
+        };
+        let all = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {"x": 1}});
+        let no_label = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"x": 1}});
+        let no_field = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {}});
+        for (desired, by_us, by_others) in
+            [(all, true, true), (no_label, false, true), (no_field, false, true)]
+        {
+            assert_eq!(holds("us", &current("us"), &desired, Extent::Part), by_us, "{desired}");
+            assert_eq!(holds("us", &current("them"), &desired, Extent::Part), by_others, "{desired}");
         }
     }
 }

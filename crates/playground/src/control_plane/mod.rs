@@ -176,5 +176,5 @@ pub(crate) async fn connect(context: &Context) -> Result<Client, Error> {
     let read = Kubeconfig::from_yaml(&text).doing(&cannot)?;
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(read, &options).await.doing(&cannot)?;
-    Client::try_from(config).doing(&cannot)
+    Client::try_from(tombolo_runtime::notice_silence(config)).doing(&cannot)
 }
