@@ -3,6 +3,7 @@
 mod awaited;
 mod departed;
 mod listening;
+mod overdue;
 mod topology;
 
 use std::collections::BTreeMap;
@@ -28,10 +29,12 @@ use tombolo_runtime::{Controller, Key, Next, Queue};
 
 use self::awaited::Awaited;
 use self::departed::Departed;
+use self::overdue::Overdue;
 use self::topology::TopologyKeys;
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
-use crate::shared::{EditionViews, Shared};
+use crate::shared::{EditionViews, Shared, hurry_on_return};
+use crate::slices::replaceable;
 use crate::write::{Extent, MANAGER as WRITER, delete, in_the_way, is_ours, put};
 
 /// The controller of one edition's exports.
@@ -41,6 +44,7 @@ pub(crate) struct Exports<E: Edition> {
     queue: Arc<Queue<Key>>,
     awaited: Arc<Awaited>,
     departed: Arc<Departed>,
+    overdue: Overdue,
     topology_keys: TopologyKeys,
 }
 
@@ -50,8 +54,10 @@ impl<E: Edition> Exports<E> {
         listening::listen::<E>(shared, views, &queue);
         listening::listen_to_departures::<E>(shared, views, &departed);
         listening::listen_to_members::<E>(shared, views, &queue, &awaited);
-        let (shared, views, topology_keys) = (shared.clone(), views.clone(), TopologyKeys::default());
-        Self { shared, views, queue, awaited, departed, topology_keys }
+        hurry_on_return(shared, &queue);
+        let (shared, views) = (shared.clone(), views.clone());
+        let (overdue, topology_keys) = (Overdue::default(), TopologyKeys::default());
+        Self { shared, views, queue, awaited, departed, overdue, topology_keys }
     }
 }
 
@@ -59,6 +65,7 @@ impl<E: Edition> Controller for Exports<E> {
     type Item = Key;
 
     const NAME: &'static str = "exports";
+    const ABREAST: usize = 8;
 
     fn queue(&self) -> &Queue<Key> {
         &self.queue
@@ -86,16 +93,34 @@ impl<E: Edition> Exports<E> {
         let found = self.shared.services.get(&Key::new(service.namespace.clone(), service.name.clone()));
         let topology_keys = self.topology_keys.of(&self.shared.member, service).await?;
         match offer(&self.shared.config.cluster, &E::export(export), found.as_deref(), topology_keys) {
-            Ok(offer) => {
-                let stored = self.put_offer(service, offer.spec).await?;
-                let versions = self.put_slices(service, export, &stored).await?;
-                self.tell(service, export, None, versions).await
-            }
+            Ok(offer) => match self.offer(service, export, offer.spec).await {
+                Ok(versions) => {
+                    self.overdue.forget(&Key::of(export));
+                    self.tell(service, export, None, versions).await
+                }
+                Err(error) => {
+                    if self.own_offer(service).is_none() || self.overdue.is_over(&Key::of(export)) {
+                        self.tell(service, export, None, Versions::default()).await?;
+                    }
+                    Err(error)
+                }
+            },
             Err(refusal) => {
                 self.withdraw(service).await?;
                 self.tell(service, export, Some(&refusal), Versions::default()).await
             }
         }
+    }
+
+    /// Makes the hub know what the cluster has. Returns the versions that members have to pass.
+    async fn offer(
+        &self,
+        service: &ServiceRef,
+        export: &E::Export,
+        spec: ServiceOfferSpec,
+    ) -> Result<Versions, Error> {
+        let stored = self.put_offer(service, spec).await?;
+        self.put_slices(service, export, &stored).await
     }
 
     fn namespace(&self) -> String {
@@ -162,11 +187,10 @@ impl<E: Edition> Exports<E> {
             let selected = slices::publish(&publication, &source);
             add_drops(&mut dropped, selected.dropped);
             let Some(slice) = selected.slice else { continue };
-            let current = held.get(&slice.name_any());
+            let current = replaceable(&api, held.get(&slice.name_any()).cloned(), &slice).await?;
             let ledger = &self.shared.ledgers.hub_slices;
-            let written = put(ledger, &api, current.map(|slice| &**slice), &slice, Extent::Whole).await?;
-            let version =
-                written.as_ref().or(current.map(|slice| &**slice)).and_then(ResourceExt::resource_version);
+            let written = put(ledger, &api, current.as_deref(), &slice, Extent::Whole).await?;
+            let version = written.as_ref().or(current.as_deref()).and_then(ResourceExt::resource_version);
             versions.others.include_slice(version.as_deref());
             wanted.push(slice.name_any());
         }
@@ -189,6 +213,7 @@ impl<E: Edition> Exports<E> {
         let key = Key::new(service.namespace.clone(), service.name.clone());
         self.awaited.forget(&key);
         self.departed.forget(&key);
+        self.overdue.forget(&key);
         self.shared.metrics.forget_drops(Direction::Published, E::POLICY.dialect, &key, |_| false);
         if let Some(offer) = self.own_offer(service) {
             delete(&Api::namespaced(self.shared.hub.clone(), &self.namespace()), &*offer).await?;
@@ -222,12 +247,15 @@ impl<E: Edition> Exports<E> {
     ) -> Result<Next, Error> {
         let offers = self.shared.offers_of(E::POLICY.dialect, service);
         let merged = merge(E::POLICY, service, offers.iter().map(|offer| &**offer));
-        let (seen, next) = self.acknowledgement(service, export, &versions);
+        // Of what is not at the hub nothing can be awaited.
+        let awaits = versions.offer.is_some();
+        let seen = awaits.then(|| self.acknowledgement(service, export, &versions));
+        let next = seen.as_ref().map_or(Next::Rest, |(_, next)| *next);
         let state = ExportState {
             refusal,
             address: self.address(service, &merged),
             verdict: merged.verdicts.get(&self.shared.config.cluster),
-            acknowledgement: versions.offer.is_some().then_some(&seen),
+            acknowledgement: seen.as_ref().map(|(seen, _)| seen),
             generation: export.meta().generation,
         };
         let now = Time(self.shared.config.clock.now());

@@ -17,11 +17,11 @@ use tombolo_model::conditions::ImportState;
 use tombolo_model::import::must_be_replaced;
 use tombolo_model::slices::{self, Consumption};
 use tombolo_model::{ClusterId, Import, happening, merge, names};
-use tombolo_runtime::{Change, Controller, Key, Next, Queue};
+use tombolo_runtime::{Change, Controller, Key, Next, Queue, unless_there};
 
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
-use crate::shared::{EditionViews, Shared};
+use crate::shared::{EditionViews, Shared, hurry_on_return};
 use crate::write::{Extent, Ledger, apply_params, delete, find, is_ours, name_taken, put};
 
 /// The controller of one edition's imports.
@@ -35,6 +35,7 @@ impl<E: Edition> Imports<E> {
     pub(crate) fn new(shared: &Arc<Shared>, views: &Arc<EditionViews<E>>) -> Self {
         let queue = Arc::new(Queue::new());
         listen::<E>(shared, views, &queue);
+        hurry_on_return(shared, &queue);
         Self { shared: shared.clone(), views: views.clone(), queue }
     }
 }
@@ -141,6 +142,7 @@ impl<E: Edition> Controller for Imports<E> {
     type Item = Key;
 
     const NAME: &'static str = "imports";
+    const ABREAST: usize = 8;
 
     fn queue(&self) -> &Queue<Key> {
         &self.queue
@@ -168,6 +170,8 @@ impl<E: Edition> Imports<E> {
         let api: Api<E::Import> = Api::namespaced(self.shared.member.clone(), &item.namespace);
         let current = find(&api, self.views.imports.get(item), &item.name).await?;
         if let Some(taken) = current.as_deref().filter(|import| !is_ours(*import)) {
+            // It may have been ours: what belonged to it goes.
+            self.take_out_parts(item, &import.service).await?;
             return if E::USERS_IMPORT { Ok(Next::Rest) } else { Err(name_taken(taken)) };
         }
         let (vips, state) = self.put_derived_service(import).await?;
@@ -185,7 +189,8 @@ impl<E: Edition> Imports<E> {
             let api: Api<Namespace> = Api::all(self.shared.member.clone());
             let mut namespace = Namespace::default();
             namespace.metadata.name = Some(name.to_owned());
-            api.create(&PostParams::default(), &namespace).await?;
+            // The other edition may have made it meanwhile.
+            unless_there(api.create(&PostParams::default(), &namespace).await)?;
         }
         Ok(self.shared.config.create_namespaces)
     }
@@ -338,15 +343,21 @@ impl<E: Edition> Imports<E> {
     /// Removes everything of a service that nobody offers any more, as far as it is ours.
     async fn take_out(&self, item: &Key, service: &ServiceRef) -> Result<Next, Error> {
         self.shared.metrics.forget_drops(Direction::Imported, E::POLICY.dialect, item, |_| false);
-        self.replace_slices(service, BTreeMap::new()).await?;
+        self.take_out_parts(item, service).await?;
         if let Some(import) = self.views.imports.get(item).filter(|import| is_ours(&**import)) {
             delete(&Api::namespaced(self.shared.member.clone(), &item.namespace), &*import).await?;
         }
+        Ok(Next::Rest)
+    }
+
+    /// Removes what belongs to an import of ours: its slices and the Service that holds its address.
+    async fn take_out_parts(&self, item: &Key, service: &ServiceRef) -> Result<(), Error> {
+        self.replace_slices(service, BTreeMap::new()).await?;
         let derived = Key::new(item.namespace.clone(), names::derived_service(E::POLICY.dialect, service));
         if let Some(derived) = self.shared.services.get(&derived).filter(|service| is_ours(&**service)) {
             delete(&Api::namespaced(self.shared.member.clone(), &item.namespace), &*derived).await?;
         }
-        Ok(Next::Rest)
+        Ok(())
     }
 }
 

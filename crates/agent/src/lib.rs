@@ -122,20 +122,25 @@ impl Agent {
         if let Some(gates) = self.gates.take() {
             tasks.spawn(gates.open(shared.clone(), kep.clone(), mcs.clone()));
         }
-        let everything = shared.clone();
+        let here = (shared.clone(), kep.clone(), mcs.clone());
         let begin = async move {
-            let shared = everything;
-            shared.synced().await;
+            let (shared, kep, mcs) = here;
+            shared.member_synced().await;
             kep.synced().await;
             mcs.synced().await;
-            shared.progress.listed();
+            shared
         };
         tasks.spawn(async move {
-            begin.await;
-            let exports = async { tokio::join!(work(exports.0), work(exports.1), work(auto)) };
-            let imports =
-                async { tokio::join!(work(imports.0), work(imports.1), work(expiry), work(refusals)) };
-            tokio::join!(exports, imports, work(native));
+            let shared = begin.await;
+            let alone = async { tokio::join!(work(auto), work(expiry)) };
+            let together = async {
+                shared.hub_synced().await;
+                shared.progress.listed();
+                let exports = async { tokio::join!(work(exports.0), work(exports.1)) };
+                let imports = async { tokio::join!(work(imports.0), work(imports.1), work(refusals)) };
+                tokio::join!(exports, imports, work(native));
+            };
+            tokio::join!(alone, together);
         });
         let again = tokio::select! {
             () = stop => false,

@@ -41,14 +41,18 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let mut beats = interval(shared.config.heartbeat);
     let mut next_report = Instant::now();
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut said = Said::default();
+    let (mut said, mut answers) = (Said::default(), true);
     loop {
         tokio::select! {
             biased;
-            _ = beats.tick() => match in_time(shared.config.heartbeat, beat(&shared, &mut said)).await {
-                Ok(()) => shared.note_heartbeat(),
-                Err(error) => tracing::warn!(%error, "the heartbeat did not reach the hub"),
-            },
+            _ = beats.tick() => {
+                let outcome = in_time(shared.config.heartbeat, beat(&shared, &mut said)).await;
+                shared.note_answer(&mut answers, outcome.is_ok());
+                match outcome {
+                    Ok(()) => shared.note_heartbeat(),
+                    Err(error) => tracing::warn!(%error, "the heartbeat did not reach the hub"),
+                }
+            }
             () = sleep_until(next_report) => {
                 next_report = Instant::now() + report_pace(&shared);
                 let report = shared.progress.report(shared.offers.complete_up_to()).filter(|_| said.heartbeat.is_some());

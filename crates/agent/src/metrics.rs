@@ -25,7 +25,7 @@ use tombolo_api::tombolo::Dialect;
 use tombolo_model::ClusterId;
 use tombolo_model::address::DropCount;
 use tombolo_model::liveness::Liveness;
-use tombolo_runtime::{Controller, Key, Next, Queue};
+use tombolo_runtime::{Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time};
 
 use self::state::State;
 
@@ -190,13 +190,15 @@ impl<C: Controller> Controller for Counted<C> {
     type Item = C::Item;
 
     const NAME: &'static str = C::NAME;
+    const ABREAST: usize = C::ABREAST;
 
     fn queue(&self) -> &Queue<Self::Item> {
         self.controller.queue()
     }
 
     async fn reconcile(&self, item: &Self::Item) -> Result<Next, Error> {
-        let outcome = self.controller.reconcile(item).await;
+        // One that is given up from outside would not be counted.
+        let outcome = in_time(LONGEST_ATTEMPT, self.controller.reconcile(item)).await;
         if outcome.is_err() {
             self.errors.get_or_create(&[("controller", C::NAME.to_owned())]).inc();
         }

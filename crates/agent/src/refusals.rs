@@ -2,10 +2,12 @@
 //!
 //! The event is about the lease of the source in this cluster: its own objects at the hub are not ours to write beside.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use kube::Error;
+use tokio::time::Instant;
 use tombolo_model::ClusterId;
 use tombolo_model::happening::Happening;
 use tombolo_model::origin::{self, Refused};
@@ -28,7 +30,12 @@ pub(crate) struct Refusals {
     queue: Arc<Queue<Suspect>>,
     /// The members that are known to offer too much.
     flooding: Mutex<BTreeSet<ClusterId>>,
+    /// When what was last said of whom.
+    said: Mutex<BTreeMap<(ClusterId, &'static str), Instant>>,
 }
+
+/// Of each member nothing is said twice within this time: it must not be able to make others write without end.
+const SILENCE: Duration = Duration::from_secs(60);
 
 impl Refusals {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
@@ -50,7 +57,7 @@ impl Refusals {
                 add.add(Suspect::Slice(Key::of(*slice)));
             }
         });
-        Self { shared: shared.clone(), queue, flooding: Mutex::default() }
+        Self { shared: shared.clone(), queue, flooding: Mutex::default(), said: Mutex::default() }
     }
 
     /// Why a suspect is refused, if it is, and whose it is.
@@ -72,6 +79,14 @@ impl Refusals {
             }
             Suspect::Number(namespace) => self.judge_number(namespace),
         }
+    }
+
+    /// Whether that was not said of this member a moment ago.
+    fn is_news(&self, owner: &ClusterId, refused: &Refused) -> bool {
+        let now = Instant::now();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.retain(|_, then| now.duration_since(*then) < SILENCE);
+        said.insert((owner.clone(), refused.reason.as_str()), now).is_none()
     }
 
     /// A flood is told when it begins, not with every object of it.
@@ -97,6 +112,9 @@ impl Controller for Refusals {
 
     async fn reconcile(&self, suspect: &Suspect) -> Result<Next, Error> {
         let Some((owner, refused)) = self.judge(suspect) else { return Ok(Next::Rest) };
+        if !self.is_news(&owner, &refused) {
+            return Ok(Next::Rest);
+        }
         tracing::warn!(source = %owner, "{refused}");
         if let Some(lease) = self.shared.source_lease(&owner) {
             let happening = Happening::warning(refused.reason.as_str(), refused.to_string());

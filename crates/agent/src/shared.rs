@@ -18,7 +18,7 @@ use tombolo_api::tombolo::{Dialect, HEARTBEAT, Membership, OFFER_LABEL, ServiceO
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{self, Contact, Patience};
 use tombolo_model::{ClusterId, Policy, names};
-use tombolo_runtime::{Cache, Key, Ledger, Signal, follow, follow_completely};
+use tombolo_runtime::{Cache, Key, Ledger, Queue, Signal, follow, follow_completely};
 
 use crate::config::Config;
 use crate::edition::Edition;
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) hub_ear: Ear,
     /// Whether the member's API server takes the leases of sources.
     pub(crate) own_ear: Ear,
+    /// Who wants to know when the hub or the member's API server is back.
+    returns: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     /// Told when the hub is found to be older than it was: nothing that was seen of it can be relied on.
     pub(crate) turned_back: Notify,
 }
@@ -99,6 +101,7 @@ impl Shared {
             progress: Progress::default(),
             metrics,
             heard: Signal::new(false),
+            returns: Mutex::default(),
             turned_back: Notify::new(),
         }
     }
@@ -118,8 +121,22 @@ impl Shared {
         tasks.spawn(follow(self.source_leases.clone(), leases, all().labels(SOURCE_CLUSTER_LABEL)));
     }
 
+    /// Calls `listener` whenever a server that did not answer does again.
+    pub(crate) fn on_return(&self, listener: impl Fn() + Send + Sync + 'static) {
+        self.returns.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+    }
+
+    /// Takes note of whether a server answered, given whether it did before.
+    pub(crate) fn note_answer(&self, answers: &mut bool, now: bool) {
+        if now && !*answers {
+            self.returns.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|tell| tell());
+        }
+        *answers = now;
+    }
+
     /// Lets go of everybody who listens.
     pub(crate) fn stop_telling(&self) {
+        self.returns.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.services.stop_telling();
         self.slices.stop_telling();
         self.namespaces.stop_telling();
@@ -130,17 +147,20 @@ impl Shared {
         self.source_leases.stop_telling();
     }
 
-    /// Waits until everything has been listed once on both sides: nothing is done on half a picture.
-    pub(crate) async fn synced(&self) {
-        self.member_synced().await;
-        self.hub_synced().await;
-    }
-
+    /// Waits until the member has been listed once: nothing is done on half a picture.
     pub(crate) async fn member_synced(&self) {
         self.services.synced().await;
         self.slices.synced().await;
         self.namespaces.synced().await;
         self.source_leases.synced().await;
+    }
+
+    /// Whether the hub has been listed once.
+    pub(crate) fn is_hub_synced(&self) -> bool {
+        self.offers.is_synced()
+            && self.hub_slices.is_synced()
+            && self.memberships.is_synced()
+            && self.heartbeats.is_synced()
     }
 
     pub(crate) async fn hub_synced(&self) {
@@ -186,6 +206,12 @@ impl Shared {
     ) -> Vec<Arc<EndpointSlice>> {
         self.slices.group(&by_label(namespace, label, value))
     }
+}
+
+/// Makes a controller try at once again what failed, when a server is back.
+pub(crate) fn hurry_on_return<T: Ord + Clone + Send + 'static>(shared: &Shared, queue: &Arc<Queue<T>>) {
+    let queue = queue.clone();
+    shared.on_return(move || queue.hurry());
 }
 
 /// How often the lease of a source that lives is renewed: not with every heartbeat, since in a large supercluster those

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Error};
 use tombolo_model::{ClusterId, origin};
-use tombolo_runtime::Key;
+use tombolo_runtime::{Key, is_place_gone};
 
 use crate::shared::Shared;
 use crate::write::{Extent, delete, find, is_ours, name_taken, put};
@@ -26,28 +26,44 @@ impl Shared {
         origin::admit_slices(believed, &self.config.limits)
     }
 
-    /// Writes the slices of a namespace that are new or differ. One whose name somebody else has does not keep the others
-    /// from being written; it is the error that is returned in the end.
+    /// Writes the slices of a namespace that are new or differ. One that is refused, or whose name somebody else has, does
+    /// not keep the others from being written; it is the error that is returned in the end. Without an answer there is
+    /// no point in going on.
     pub(crate) async fn put_slices(
         &self,
         namespace: &str,
         wanted: &BTreeMap<String, EndpointSlice>,
     ) -> Result<Option<Error>, Error> {
         let api: Api<EndpointSlice> = Api::namespaced(self.member.clone(), namespace);
-        let mut in_the_way = None;
+        let mut refused = None;
         for (name, slice) in wanted {
-            let current = find(&api, self.slices.get(&Key::new(namespace, name.clone())), name).await?;
-            if let Some(taken) = current.as_deref().filter(|slice| !is_ours(*slice)) {
-                in_the_way = Some(name_taken(taken));
-                continue;
-            }
-            if let Some(written) =
-                put(&self.ledgers.slices, &api, current.as_deref(), slice, Extent::Whole).await?
-            {
-                self.metrics.note_slice(current.as_deref(), &written, self.config.clock.now());
+            match self.put_slice(&api, &Key::new(namespace, name.clone()), slice).await {
+                Err(error) if matches!(error, Error::Api(_)) && !is_place_gone(&error) => {
+                    refused = Some(error)
+                }
+                outcome => outcome?,
             }
         }
-        Ok(in_the_way)
+        Ok(refused)
+    }
+
+    async fn put_slice(
+        &self,
+        api: &Api<EndpointSlice>,
+        key: &Key,
+        slice: &EndpointSlice,
+    ) -> Result<(), Error> {
+        let current = find(api, self.slices.get(key), &key.name).await?;
+        if let Some(taken) = current.as_deref().filter(|slice| !is_ours(*slice)) {
+            return Err(name_taken(taken));
+        }
+        let current = replaceable(api, current, slice).await?;
+        if let Some(written) =
+            put(&self.ledgers.slices, api, current.as_deref(), slice, Extent::Whole).await?
+        {
+            self.metrics.note_slice(current.as_deref(), &written, self.config.clock.now());
+        }
+        Ok(())
     }
 
     /// Deletes slices of a namespace.
@@ -61,5 +77,21 @@ impl Shared {
             delete(&api, &*slice).await?;
         }
         Ok(())
+    }
+}
+
+/// What is left of `current` once nothing of it keeps `desired` from being written: the address type of a slice cannot be
+/// changed, so one of another type goes first.
+pub(crate) async fn replaceable(
+    api: &Api<EndpointSlice>,
+    current: Option<Arc<EndpointSlice>>,
+    desired: &EndpointSlice,
+) -> Result<Option<Arc<EndpointSlice>>, Error> {
+    match current {
+        Some(stale) if stale.address_type != desired.address_type => {
+            delete(api, &*stale).await?;
+            Ok(None)
+        }
+        other => Ok(other),
     }
 }

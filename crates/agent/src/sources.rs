@@ -27,14 +27,17 @@ use crate::write::{apply_params, delete};
 /// How often the keeper looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Keeps the leases of all sources, for ever.
+/// Keeps the leases of all sources, for ever; also while the hub has not been seen yet, since those who lived when it was
+/// lost are held, and not for ever.
 pub(crate) async fn run(shared: Arc<Shared>) {
-    shared.synced().await;
+    shared.member_synced().await;
     let mut keeper = Keeper {
         start: Instant::now(),
         pulses: BTreeMap::new(),
         heard: BTreeSet::new(),
         own_beat: None,
+        met: false,
+        answers: true,
         shared,
     };
     let mut looks = interval(LOOK_EVERY);
@@ -55,13 +58,20 @@ struct Keeper {
     heard: BTreeSet<ClusterId>,
     /// The own heartbeat, as the hub last showed it.
     own_beat: Option<Beat>,
+    /// Whether the hub has been listed.
+    met: bool,
+    /// Whether the member's API server took the last lease.
+    answers: bool,
 }
 
 impl Keeper {
     async fn look(&mut self) -> Result<(), Error> {
         let now = self.start.elapsed();
+        if !self.met && self.shared.is_hub_synced() {
+            self.meet();
+        }
         self.listen_for_oneself();
-        let members: Vec<ClusterId> = self.shared.members().keys().cloned().collect();
+        let members = self.sources();
         self.pulses.retain(|cluster, _| members.contains(cluster));
         self.heard.retain(|cluster| members.contains(cluster));
         let judged: BTreeMap<ClusterId, Liveness> = members
@@ -79,6 +89,26 @@ impl Keeper {
             outcome = outcome.and(self.renew(&cluster, liveness, due).await);
         }
         outcome
+    }
+
+    /// The hub shows heartbeats for the first time. That they are there says nothing: they have to advance.
+    fn meet(&mut self) {
+        let beats: Vec<_> = self.pulses.keys().map(|cluster| (cluster.clone(), self.beat(cluster))).collect();
+        for (cluster, beat) in beats {
+            if let (Some(pulse), Some(beat)) = (self.pulses.get_mut(&cluster), beat) {
+                pulse.recall(beat);
+            }
+        }
+        self.met = true;
+    }
+
+    /// The members; until the hub has named them, those that have a lease.
+    fn sources(&self) -> Vec<ClusterId> {
+        if self.met {
+            return self.shared.members().keys().cloned().collect();
+        }
+        let leases = self.shared.source_leases.all().into_iter();
+        leases.filter_map(|lease| lease.labels().get(SOURCE_CLUSTER_LABEL)?.parse().ok()).collect()
     }
 
     /// Whoever hears itself hears the others, too: all heartbeats come over one watch.
@@ -144,6 +174,7 @@ impl Keeper {
             tracing::warn!(%cluster, "a source is dead: its heartbeat stands still");
         }
         let outcome = in_time(shared.config.heartbeat, self.write(cluster, spec)).await;
+        shared.note_answer(&mut self.answers, outcome.is_ok());
         if outcome.is_ok() {
             shared.own_ear.hear();
             self.heard.remove(cluster);

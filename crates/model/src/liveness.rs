@@ -109,6 +109,15 @@ impl Pulse {
         !expired
     }
 
+    /// Takes note of the heartbeat that an observer sees first, of a source that it knew before: as with
+    /// [`Pulse::first_seen`], that there is one is no sign of life, but a released one means death.
+    pub fn recall(&mut self, beat: Beat) {
+        if self.beat.is_none() {
+            self.expired |= beat.is_released();
+            self.beat = Some(beat);
+        }
+    }
+
     /// What the source is taken for now. A dead one stays dead until it is heard.
     pub fn judge(&mut self, contact: Contact, patience: &Patience, now: Duration) -> Liveness {
         if self.expired {
@@ -253,6 +262,23 @@ mod tests {
         assert_eq!(pulse.judge(contact(0, 42), &PATIENCE, secs(42)), Expired);
         assert!(pulse.observe(beat(3), secs(43)));
         assert_eq!(pulse.judge(contact(0, 43), &PATIENCE, secs(43)), Alive);
+    }
+
+    #[test]
+    fn the_first_heartbeat_that_is_seen_of_a_source_known_before_is_no_sign_of_life() {
+        for (before, expected) in
+            [(Pulse::known_dead(None, secs(0)), Expired), (Pulse::first_seen(None, secs(0)), Alive)]
+        {
+            let mut pulse = before;
+            pulse.recall(beat(1));
+            assert_eq!(pulse.judge(contact(0, 0), &PATIENCE, secs(1)), expected);
+            assert!(!pulse.observe(beat(1), secs(2)), "it stands still");
+            assert!(pulse.observe(beat(2), secs(3)));
+            assert_eq!(pulse.judge(contact(0, 1), &PATIENCE, secs(3)), Alive);
+        }
+        let mut released = Pulse::first_seen(None, secs(0));
+        released.recall(Beat { holder: Some(String::new()), ..beat(1) });
+        assert_eq!(released.judge(contact(0, 0), &PATIENCE, secs(1)), Expired);
     }
 
     #[test]

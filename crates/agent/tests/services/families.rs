@@ -1,5 +1,7 @@
 //! IPv4, IPv6, both, and clusters that do not have what a service needs.
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tombolo_api::service::IpFamily::{self, V4, V6};
 use tombolo_testkit::until;
@@ -47,6 +49,24 @@ async fn a_dual_stack_service_is_imported_with_an_address_and_slices_of_each_fam
         types.sort();
         assert_eq!(types, ["IPv4", "IPv6"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_comes_back_in_another_family_under_its_name_is_replaced() {
+    let mut fleet = Fleet::of_families(&[DUAL, DUAL]).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    serve(a, &["IPv4", "IPv6"], &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    until("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    // Seen together, after the fact: nobody sees that the slice was away.
+    fleet.kill(0);
+    let a = &fleet.members[0];
+    a.api::<EndpointSlice>().delete("echo-4", &DeleteParams::default()).await.unwrap();
+    let endpoints = json!([{"addresses": ["fd00:1::1"], "conditions": {"ready": true}}]);
+    a.slice("echo-4", "http", &endpoints).await;
+    fleet.start(0);
+    let b = &fleet.members[1];
+    until("the other family", || async { b.imported(None).await == ["fd00:1::1"] }).await;
 }
 
 #[tokio::test(start_paused = true)]

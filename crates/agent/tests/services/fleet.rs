@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tombolo_agent::{Agent, Config, Metrics};
 use tombolo_api::service::IpFamily;
-use tombolo_api::tombolo::{ServiceOffer, ServiceOfferSpec};
+use tombolo_api::tombolo::{Dialect, ServiceOffer, ServiceOfferSpec, ServiceRef};
 use tombolo_api::{kep, mcs};
 use tombolo_apiserver::{Clock, Entropy, Options, User};
+use tombolo_model::names;
 use tombolo_testkit::{Cluster, Faults, until};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
@@ -302,9 +303,19 @@ pub(crate) fn readiness(import: &mcs::ServiceImport) -> Option<(&str, &str)> {
 
 /// Makes an offer in the namespace of `a` that speaks for a cluster.
 pub(crate) async fn offer(fleet: &Fleet, cluster: &str, name: &str) {
+    let service = ServiceRef { namespace: "demo".to_owned(), name: name.to_owned() };
+    make_offer(fleet, name, cluster, &service, 80).await;
+}
+
+/// The same under the name that the offer of that cluster has, older than any, with this port.
+pub(crate) async fn forge(fleet: &Fleet, cluster: &str, service: &ServiceRef, port: u16) {
+    make_offer(fleet, &names::offer(Dialect::Mcs, service), cluster, service, port).await;
+}
+
+async fn make_offer(fleet: &Fleet, name: &str, cluster: &str, service: &ServiceRef, port: u16) {
     let spec: ServiceOfferSpec = serde_json::from_value(json!({
-        "cluster": cluster, "dialect": "mcs", "service": {"namespace": "demo", "name": name},
-        "exportedAt": "2026-01-01T00:00:00Z", "type": "ClusterIP", "ipFamilies": ["IPv4"], "ports": [{"port": 80}],
+        "cluster": cluster, "dialect": "mcs", "service": service,
+        "exportedAt": "2026-01-01T00:00:00Z", "type": "ClusterIP", "ipFamilies": ["IPv4"], "ports": [{"port": port}],
     }))
     .unwrap();
     let api: Api<ServiceOffer> = Api::namespaced(fleet.hub.client(), "tombolo-a");

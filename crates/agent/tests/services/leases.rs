@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tombolo_testkit::{Outage, linger, until};
+use tombolo_testkit::{Outage, linger, until, within};
 
 use crate::fleet::Fleet;
 
@@ -29,7 +29,8 @@ async fn the_endpoints_of_a_dead_source_go_after_its_lease_and_return_with_it() 
     assert!(c.kep_import().await.is_some());
     fleet.start(0);
     let c = &fleet.members[2];
-    until("a is back", || async { c.imported(Some("a")).await == ["10.1.0.1"] }).await;
+    let heartbeat = Duration::from_secs(5);
+    within(heartbeat, "a is back", || async { c.imported(Some("a")).await == ["10.1.0.1"] }).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+mod absence;
 mod conflicts;
 mod continuity;
 mod events;

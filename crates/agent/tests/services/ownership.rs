@@ -5,15 +5,15 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt as _;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use tombolo_api::tombolo::{Dialect, ServiceRef};
+use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, ServiceRef};
 use tombolo_api::{kep, mcs};
 use tombolo_apiserver::controllers::Settings;
 use tombolo_model::names;
 use tombolo_testkit::{linger, until};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, forge};
 
 #[tokio::test(start_paused = true)]
 async fn an_import_of_a_user_is_left_alone_and_the_export_names_the_cluster_it_is_in() {
@@ -53,6 +53,40 @@ async fn an_import_of_a_user_is_left_alone_and_the_export_names_the_cluster_it_i
             && a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_import_that_somebody_takes_over_loses_what_we_made_for_it() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_kep().await;
+    until("imported", || async { b.derived().await.len() == 1 && b.imported(None).await.len() == 1 }).await;
+    let taken = json!({"metadata": {"labels": {MANAGED_BY_LABEL: null}}});
+    let api = b.api::<kep::ImportedService>();
+    api.patch("echo", &PatchParams::default(), &Patch::Merge(&taken)).await.unwrap();
+    until("nothing of ours is left", || async {
+        b.derived().await.is_empty() && b.imported(None).await.is_empty()
+    })
+    .await;
+    assert!(b.kep_import().await.is_some(), "it is theirs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_offer_that_speaks_for_another_cluster_under_the_name_of_its_offer_changes_nothing() {
+    let fleet = Fleet::of(3).await;
+    let [_, b, c] = &fleet.members[..] else { unreachable!() };
+    b.serve(80, &["10.2.0.1"]).await;
+    b.export_mcs().await;
+    until("imported", || async { c.imported(None).await == ["10.2.0.1"] }).await;
+    let service = ServiceRef { namespace: "demo".to_owned(), name: "echo".to_owned() };
+    forge(&fleet, "b", &service, 81).await;
+    linger(Duration::from_secs(5)).await;
+    let import = c.mcs_import().await.unwrap();
+    assert_eq!(import.spec.ports[0].port, 80, "the forged offer is older, but not b's");
+    assert_eq!(c.imported(None).await, ["10.2.0.1"]);
+    let (status, ..) = b.mcs_condition("Conflict").await.unwrap();
+    assert_eq!(status, "False", "nobody who counts disagrees");
 }
 
 #[tokio::test(start_paused = true)]

@@ -237,7 +237,7 @@ impl Run {
             "metadata": {"name": format!("{FORGED}-{}", key.name)},
             "spec": {
                 "cluster": victim, "dialect": "mcs", "service": {"namespace": key.namespace, "name": key.name},
-                "exportedAt": "2020-01-01T00:00:00Z", "type": "ClusterSetIP", "ipFamilies": ["IPv4"],
+                "exportedAt": "2020-01-01T00:00:00Z", "type": "ClusterIP", "ipFamilies": ["IPv4"],
                 "ports": [{"name": "evil", "port": 6666, "protocol": "TCP"}],
             },
         });

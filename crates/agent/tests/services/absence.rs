@@ -1,0 +1,123 @@
+//! While somebody is away: the hub, or the agent itself.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tombolo_testkit::{Outage, embedded_only, linger, until, within};
+
+use crate::fleet::Fleet;
+
+/// Three members, of which the first two export `echo`.
+async fn shared_service() -> Fleet {
+    let fleet = Fleet::of(3).await;
+    for (member, address) in fleet.members[..2].iter().zip(["10.1.0.1", "10.2.0.1"]) {
+        member.serve(80, &[address]).await;
+        member.export_mcs().await;
+    }
+    let c = &fleet.members[2];
+    until("imported", || async { c.imported(None).await.len() == 2 }).await;
+    until("leases", || async { c.has_lease_of("a").await && c.has_lease_of("b").await }).await;
+    fleet
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_stays_away_longer_than_the_hold_ends_the_belief_in_others() {
+    embedded_only!("nobody waits for so long");
+    let fleet = shared_service().await;
+    let c = &fleet.members[2];
+    c.hub_link.outage(Outage::Refused);
+    linger(Duration::from_secs(15 * 60)).await;
+    assert_eq!(c.imported(None).await, ["10.1.0.1", "10.2.0.1"], "held");
+    within(Duration::from_secs(60), "the hold is over", || async { c.imported(None).await.is_empty() }).await;
+    c.hub_link.heal();
+    until("back with the hub", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_starts_while_the_hub_is_away_holds_what_there_is_and_not_for_ever() {
+    embedded_only!("nobody waits for so long");
+    for (hold, held, gone) in [(300, 310, 50), (0, 20, 40)] {
+        let mut fleet = shared_service().await;
+        fleet.members[2].hub_link.outage(Outage::Refused);
+        fleet.restart(2, |config| config.hold = Duration::from_secs(hold));
+        linger(Duration::from_secs(held)).await;
+        let c = &fleet.members[2];
+        assert_eq!(c.imported(None).await, ["10.1.0.1", "10.2.0.1"], "held for {hold} s");
+        within(Duration::from_secs(gone), "let go", || async { c.imported(None).await.is_empty() }).await;
+        c.hub_link.heal();
+        until("back with the hub", || async { c.imported(None).await == ["10.1.0.1", "10.2.0.1"] }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_was_dead_before_a_restart_without_the_hub_stays_dead_with_it() {
+    let mut fleet = shared_service().await;
+    fleet.kill(0);
+    let c = &fleet.members[2];
+    until("a is dead", || async { c.imported(None).await == ["10.2.0.1"] }).await;
+    c.hub_link.outage(Outage::Refused);
+    fleet.restart(2, |_| ());
+    linger(Duration::from_secs(5)).await;
+    fleet.members[2].hub_link.heal();
+    for _ in 0..8 {
+        linger(Duration::from_secs(1)).await;
+        let found = fleet.members[2].imported(Some("a")).await;
+        assert!(found.is_empty(), "its last heartbeat is no sign of life: {found:?}");
+    }
+    until("b is there", || async { fleet.members[2].imported(None).await == ["10.2.0.1"] }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_export_has_no_more_goes_from_imports_also_if_nobody_was_there_to_see_it() {
+    let mut fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs_with(&json!({"exportedLabels": {"team": "sea"}, "exportedAnnotations": {"note": "old"}}))
+        .await;
+    let team = || async {
+        let import = b.mcs_import().await?;
+        import.metadata.labels?.get("team").cloned()
+    };
+    until("the label arrives", || async { team().await.as_deref() == Some("sea") }).await;
+    fleet.kill(1);
+    fleet.members[0].export_mcs_with(&json!({})).await;
+    linger(Duration::from_secs(2)).await;
+    fleet.start(1);
+    let b = &fleet.members[1];
+    until("both are gone", || async {
+        let metadata = b.mcs_import().await.unwrap().metadata;
+        !metadata.labels.unwrap_or_default().contains_key("team")
+            && !metadata.annotations.unwrap_or_default().contains_key("note")
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_that_cannot_reach_the_hub_says_so_and_one_that_is_there_only_when_it_changes() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    let ready = || async { a.mcs_condition("Ready").await.map(|(status, reason, _)| (status, reason)) };
+    let is = |status: &str, reason: &str| Some((status.to_owned(), reason.to_owned()));
+    until("everywhere", || async { ready().await == is("True", "Exported") }).await;
+    a.hub_link.outage(Outage::Refused);
+    a.export_kep().await;
+    until("said of the new one", || async {
+        a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "Unknown")
+    })
+    .await;
+    assert_eq!(ready().await, is("True", "Exported"), "nothing is wrong with what the hub has");
+    a.serve(81, &["10.1.0.1"]).await;
+    until("said of the changed one", || async { ready().await == is("Unknown", "Pending") }).await;
+    a.hub_link.heal();
+    until("all is well", || async {
+        ready().await == is("True", "Exported")
+            && a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+    })
+    .await;
+    until("the new port", || async {
+        b.mcs_import().await.is_some_and(|import| import.spec.ports[0].port == 81)
+    })
+    .await;
+}
