@@ -21,11 +21,12 @@ use tombolo_api::{kep, mcs};
 use tombolo_apiserver::{Clock, Entropy, Options, User};
 use tombolo_runtime::{Candidate, request_token};
 use tombolo_testkit::witness::{Rights, Witness, granted};
-use tombolo_testkit::{Cluster, EDITIONS, embedded_only, exported_echo, until};
+use tombolo_testkit::{Cluster, EDITIONS, embedded_only, exported_echo, real_only, until};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 const HUB_RULES: &str = include_str!("../../../deploy/hub/member-rbac.yaml");
 const MEMBER_RULES: &str = include_str!("../../../deploy/member/agent-rbac.yaml");
+const NO_EXPORTS: &str = include_str!("../../../deploy/policy/no-exports.yaml");
 
 async fn cluster(name: &str, seed: u64) -> Cluster {
     Cluster::with_definitions(Options {
@@ -426,4 +427,45 @@ async fn whoever_may_export_in_one_namespace_may_neither_export_elsewhere_nor_wr
         assert_eq!(outcome.is_ok(), allowed, "{group} {kind} in {namespace}: {outcome:?}");
         assert_eq!(is_forbidden(outcome), !allowed, "{group} {kind} in {namespace}");
     }
+}
+
+#[tokio::test]
+async fn the_shipped_policy_keeps_exports_and_their_label_out_of_chosen_namespaces() {
+    real_only!("it evaluates no admission policies");
+    let cluster = cluster("a", 1).await;
+    apply(&cluster, NO_EXPORTS).await;
+    // What a test changes stays so for the next one on this cluster.
+    let params = PatchParams { dry_run: true, ..PatchParams::default() };
+    let label = json!({"metadata": {"labels": {"tombolo.dev/auto-export": "true"}}});
+    let labelled = async |kind: &str, namespace: Option<&str>, name: &str| {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", kind));
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(cluster.client(), namespace, &resource),
+            None => Api::all_with(cluster.client(), &resource),
+        };
+        api.patch(name, &params, &Patch::Merge(&label)).await
+    };
+    until("the policy is in force", async || {
+        labelled("Service", Some("default"), "kubernetes").await.is_err_and(|error| is_refused(&error))
+    })
+    .await;
+    assert!(labelled("Namespace", None, "kube-system").await.is_err_and(|error| is_refused(&error)));
+    for (group, version) in EDITIONS.map(|edition| edition.split_once('/').unwrap()) {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ServiceExport"));
+        for (namespace, allowed) in [("default", false), ("kube-public", true)] {
+            let api: Api<DynamicObject> = Api::namespaced_with(cluster.client(), namespace, &resource);
+            let outcome = api.create(&PostParams::default(), &DynamicObject::new("echo", &resource)).await;
+            assert_eq!(outcome.is_ok(), allowed, "{group} in {namespace}: {outcome:?}");
+        }
+    }
+    labelled("Namespace", None, "kube-public").await.unwrap();
+    for kind in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] {
+        let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        let api: Api<DynamicObject> = Api::all_with(cluster.client(), &ApiResource::from_gvk(&gvk));
+        api.delete("tombolo-no-exports", &DeleteParams::default()).await.unwrap();
+    }
+}
+
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.message.contains("are not exported"))
 }
