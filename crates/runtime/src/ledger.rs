@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
-use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::{Api, Error, ResourceExt};
@@ -117,23 +116,11 @@ impl Entry {
 
 /// Tells contents apart.
 fn digest<T: Serialize>(object: &T) -> u64 {
-    let mut digest = Digest(DefaultHasher::new());
     // What cannot be serialized cannot be written either.
-    let _ = serde_json::to_writer(&mut digest, object);
-    digest.0.finish()
-}
-
-struct Digest(DefaultHasher);
-
-impl Write for Digest {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    let text = serde_json::to_vec(object).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&text);
+    hasher.finish()
 }
 
 #[cfg(test)]
