@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
 mod gitops;
+mod hub_as_member;
 mod refusals;
 mod story;
 mod upgrade;
