@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use kube::Client;
 use tombolo_agent::retire;
-use tombolo_install::{forget, stop_agents, take_place};
+use tombolo_install::{MEMBER_LABEL, Place, forget, stop_agents, take_place};
 use tombolo_model::{ClusterId, names};
 
 use crate::connect::Way;
@@ -40,7 +40,10 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let hub = arguments.hub.connect(arguments.way.kubeconfig.as_deref()).await?;
     if arguments.force {
-        take(&arguments, &hub).await?;
+        if !take(&arguments, &hub).await? {
+            return Err(Failure::new(format!("there is no {} at this hub", arguments.name))
+                .hint("`kubectl get memberships -A` there shows who is; nothing was changed"));
+        }
         say(format_args!("{} is no member any more; nobody asked the cluster itself", arguments.name));
         return Ok(());
     }
@@ -65,20 +68,36 @@ async fn stop(arguments: &Arguments, member: &Client) -> Result<(), Failure> {
         .hint("`tombolo install` did not start it: end it, then run this again"))
 }
 
-async fn take(arguments: &Arguments, hub: &Client) -> Result<(), Failure> {
-    let namespace = names::hub_namespace(&arguments.name);
-    let gone = take_place(hub, &arguments.name, arguments.timeout).await;
-    let gone = gone.map_err(|cause| {
+/// Takes the place at the hub away; returns whether there was one.
+async fn take(arguments: &Arguments, hub: &Client) -> Result<bool, Failure> {
+    let (name, namespace) = (&arguments.name, names::hub_namespace(&arguments.name));
+    let place = take_place(hub, name, arguments.timeout).await;
+    let place = place.map_err(|cause| {
         Failure::new("its place at the hub cannot be taken away")
             .because(cause)
             .hint("an administrator of the hub has the rights; run this again afterwards")
     })?;
-    if !gone {
-        return Err(Failure::new(format!("namespace {namespace} at the hub does not go"))
-            .hint("`kubectl describe namespace` there says what it waits for; run this again afterwards"));
+    match place {
+        Place::Taken => {
+            say(format_args!("namespace/{namespace} at the hub is gone, and all that {name} said there"))
+        }
+        Place::NotThere => {}
+        Place::Foreign => return Err(not_its_place(name, &namespace)),
+        Place::Lingers => {
+            return Err(Failure::new(format!("namespace {namespace} at the hub does not go")).hint(
+                "`kubectl describe namespace` there says what it waits for; run this again afterwards",
+            ));
+        }
     }
-    say(format_args!("namespace/{namespace} at the hub is gone, and all that {} said there", arguments.name));
-    Ok(())
+    Ok(place == Place::Taken)
+}
+
+fn not_its_place(name: &ClusterId, namespace: &str) -> Failure {
+    Failure::new(format!("namespace {namespace} at the hub is not the place of {name}, and was left alone"))
+        .hint(format!(
+            "look who it belongs to; if it was made for this member, `kubectl label namespace {namespace} \
+             {MEMBER_LABEL}={name}` there and run this again"
+        ))
 }
 
 fn in_cluster(cause: kube::Error) -> Failure {

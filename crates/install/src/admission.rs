@@ -10,6 +10,7 @@ use crate::definitions::{definitions, served};
 use crate::inspect::{ClusterSeen, HubSeen, Server};
 use crate::membership::Membership;
 use crate::part::Part;
+use crate::place::MEMBER_LABEL;
 
 /// The oldest Kubernetes that has everything: `discovery.k8s.io/v1`, CEL in definitions by default.
 const OLDEST: (u64, u64) = (1, 25);
@@ -54,6 +55,11 @@ impl Findings {
         if namespace == membership.namespace || namespace == "tombolo-system" {
             self.problem(format!(
                 "its namespace at the hub would be {namespace}, which is taken: choose another name"
+            ));
+        } else if hub.strangers.contains(&namespace) {
+            self.problem(format!(
+                "namespace {namespace} at the hub is taken, and not by {name}: choose another name, or, if it was made for \
+                 this member, `kubectl label namespace {namespace} {MEMBER_LABEL}={name}` there"
             ));
         }
         if let Some(id) = cluster.id.as_deref().filter(|id| *id != name) {
@@ -230,7 +236,11 @@ mod tests {
         };
         Case {
             membership: membership("a", &["10.1.0.0/16"]),
-            hub: HubSeen { server: server("uid-hub", Part::Hub), members: vec![other] },
+            hub: HubSeen {
+                server: server("uid-hub", Part::Hub),
+                members: vec![other],
+                strangers: ["tombolo-system".to_owned(), "tombolo-hub".to_owned()].into(),
+            },
             cluster: ClusterSeen {
                 server: server("uid-a", Part::Member),
                 id: None,
@@ -262,8 +272,9 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_is_one_problem() {
         type Change = fn(&mut Case);
-        let cases: [(&str, Change); 14] = [
+        let cases: [(&str, Change); 15] = [
             ("taken", |case| case.membership.cluster = "system".parse().unwrap()),
+            ("taken, and not by hub", |case| case.membership.cluster = "hub".parse().unwrap()),
             ("calls itself z", |case| case.cluster.id = Some("z".into())),
             ("--cluster-set another", |case| case.cluster.set = Some("another".into())),
             ("another cluster is a", |case| {

@@ -8,10 +8,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::ListParams;
 use kube::{Api, Client, Error, ResourceExt as _};
 use tombolo_api::about::{CLUSTER_ID_PROPERTY, CLUSTER_SET_PROPERTY, ClusterProperty};
-use tombolo_api::tombolo::Membership;
+use tombolo_api::tombolo::{HUB_NAMESPACE_PREFIX, Membership};
 use tombolo_runtime::is_absent;
 
 use crate::apply::is_established;
+use crate::place;
 
 /// An API server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +31,8 @@ pub struct Server {
 pub struct HubSeen {
     pub server: Server,
     pub members: Vec<MemberAtHub>,
+    /// Namespaces that are called as a member's would be, and are none's place.
+    pub strangers: BTreeSet<String>,
 }
 
 /// What a member says about itself at the hub.
@@ -64,7 +67,11 @@ pub async fn inspect_hub(client: &Client) -> Result<HubSeen, Error> {
         pod_cidrs: one.spec.pod_cidrs,
         agent_version: one.status.and_then(|status| status.agent_version),
     });
-    Ok(HubSeen { server, members: members.collect() })
+    let namespaces = Api::<Namespace>::all(client.clone()).list(&ListParams::default()).await?.items;
+    let is_stranger =
+        |one: &&Namespace| one.name_any().starts_with(HUB_NAMESPACE_PREFIX) && place::resident(one).is_none();
+    let strangers = namespaces.iter().filter(is_stranger).map(|one| one.name_any()).collect();
+    Ok(HubSeen { server, members: members.collect(), strangers })
 }
 
 pub async fn inspect_cluster(client: &Client) -> Result<ClusterSeen, Error> {

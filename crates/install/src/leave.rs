@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Error, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -23,25 +23,54 @@ use crate::place;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
+/// What became of a place at the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is gone, and all that its member said there.
+    Taken,
+    /// There was none.
+    NotThere,
+    /// A namespace has the name that it would have, and is not the member's: it was left alone.
+    Foreign,
+    /// Its namespace did not go in time.
+    Lingers,
+}
+
 /// Takes the place of a member away. Everything that it said at the hub goes with its namespace; others notice.
-pub async fn take_place(hub: &Client, member: &ClusterId, patience: Duration) -> Result<bool, Error> {
+pub async fn take_place(hub: &Client, member: &ClusterId, patience: Duration) -> Result<Place, Error> {
     let namespace = names::hub_namespace(member);
-    // The account first: an agent that still runs could not say anything any more.
+    let namespaces: Api<Namespace> = Api::all(hub.clone());
+    let bindings: Api<ClusterRoleBinding> = Api::all(hub.clone());
     let binding = place::binding(&namespace);
-    remove(&Api::<ClusterRoleBinding>::all(hub.clone()), &binding).await?;
+    let Some(found) = namespaces.get_opt(&namespace).await? else {
+        // Who removed the namespace by hand left this behind.
+        let left = bindings.get_opt(&binding).await?.is_some_and(|one| is_ours(&one));
+        if !left {
+            return Ok(Place::NotThere);
+        }
+        remove(&bindings, &binding).await?;
+        return Ok(Place::Taken);
+    };
+    if place::resident(&found).as_ref() != Some(member) {
+        return Ok(Place::Foreign);
+    }
+    // The account first: an agent that still runs could not say anything any more.
+    remove(&bindings, &binding).await?;
     if names::execution_namespace(member).is_some() {
         remove(&Api::<Cluster>::all(hub.clone()), member.as_str()).await?;
     }
-    let namespaces: Api<Namespace> = Api::all(hub.clone());
-    remove(&namespaces, &namespace).await?;
+    // This namespace and none that has its name by now.
+    let only = Preconditions { uid: found.uid(), resource_version: None };
+    let params = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
+    gone_already(namespaces.delete(&namespace, &params).await)?;
     let deadline = Instant::now() + patience;
-    while namespaces.get_opt(&namespace).await?.is_some() {
+    while namespaces.get_opt(&namespace).await?.is_some_and(|one| one.uid() == found.uid()) {
         if Instant::now() > deadline {
-            return Ok(false);
+            return Ok(Place::Lingers);
         }
         sleep(LOOK_EVERY).await;
     }
-    Ok(true)
+    Ok(Place::Taken)
 }
 
 /// Ends the agents that `tombolo install` started; those that run elsewhere are for somebody else to end. Returns whether
@@ -84,8 +113,6 @@ pub async fn forget(member: &Client, namespace: &str) -> Result<(), Error> {
             Err(error) if is_absent(&error) => continue,
             found => found?,
         };
-        let is_ours =
-            |one: &ClusterProperty| one.labels().get(MANAGED_BY_LABEL).is_some_and(|by| by == INSTALLER);
         if is_ours(&found) {
             remove(&properties, name).await?;
         }
@@ -98,8 +125,17 @@ async fn remove<K>(api: &Api<K>, name: &str) -> Result<(), Error>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
-    match api.delete(name, &DeleteParams::default()).await {
+    gone_already(api.delete(name, &DeleteParams::default()).await)
+}
+
+fn gone_already<T>(outcome: Result<T, Error>) -> Result<(), Error> {
+    match outcome {
         Err(error) if is_absent(&error) => Ok(()),
         outcome => outcome.map(|_| ()),
     }
+}
+
+/// Whether a command of ours made it.
+fn is_ours<K: Resource>(object: &K) -> bool {
+    object.labels().get(MANAGED_BY_LABEL).is_some_and(|by| by == INSTALLER)
 }

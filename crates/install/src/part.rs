@@ -15,7 +15,7 @@ use crate::{dashboard, definitions, guard, monitor, place, workload};
 /// agent that leaves removes it.
 pub(crate) const INSTALLER: &str = "tombolo-install";
 
-const NAME_LABEL: &str = "app.kubernetes.io/name";
+pub(crate) const NAME_LABEL: &str = "app.kubernetes.io/name";
 const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 const VERSION_LABEL: &str = "app.kubernetes.io/version";
 

@@ -1,27 +1,36 @@
 //! What a member has at the hub: a namespace to write in, an account, and what that may do.
 
 use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 use tombolo_api::tombolo::{HUB_ACCOUNT, MANAGED_BY_LABEL};
 use tombolo_model::{ClusterId, names};
 
 use crate::account::{Account, cluster_role};
 use crate::manifest::Manifest;
-use crate::part::INSTALLER;
+use crate::part::{INSTALLER, NAME_LABEL};
 use crate::rights;
 
 const READER_ROLE: &str = "tombolo-member-reader";
 const WRITER_ROLE: &str = "tombolo-member-writer";
 /// On a member's namespace at the hub: the member.
-pub(crate) const MEMBER_LABEL: &str = "tombolo.dev/member";
+pub const MEMBER_LABEL: &str = "tombolo.dev/member";
 
 /// The place of a member at the hub.
 pub fn place(member: &ClusterId) -> Vec<Manifest> {
-    in_namespace(&names::hub_namespace(member), Some(member.as_str()))
+    in_namespace(&names::hub_namespace(member), member.as_str())
+}
+
+/// Whose place a namespace is: it says so, and is called as that member's has to be. One that holds an installation is
+/// nobody's, whatever else it says.
+pub(crate) fn resident(namespace: &Namespace) -> Option<ClusterId> {
+    let member: ClusterId = namespace.labels().get(MEMBER_LABEL)?.parse().ok()?;
+    let is_its = names::hub_namespace(&member) == namespace.name_any();
+    (is_its && !namespace.labels().contains_key(NAME_LABEL)).then_some(member)
 }
 
 /// The same for a namespace whatever its name, such as that of a template.
-pub(crate) fn in_namespace(namespace: &str, member: Option<&str>) -> Vec<Manifest> {
+pub(crate) fn in_namespace(namespace: &str, member: &str) -> Vec<Manifest> {
     let account = Account { namespace, name: HUB_ACCOUNT };
     let metadata = |name: &str| ObjectMeta {
         name: Some(name.to_owned()),
@@ -30,9 +39,7 @@ pub(crate) fn in_namespace(namespace: &str, member: Option<&str>) -> Vec<Manifes
     };
     let within = |name: &str| ObjectMeta { namespace: Some(namespace.to_owned()), ..metadata(name) };
     let mut own = Namespace { metadata: metadata(namespace), ..Namespace::default() };
-    if let (Some(labels), Some(member)) = (&mut own.metadata.labels, member) {
-        labels.insert(MEMBER_LABEL.to_owned(), member.to_owned());
-    }
+    own.labels_mut().insert(MEMBER_LABEL.to_owned(), member.to_owned());
     let mut all = vec![Manifest::of(&own), account.manifest(within(HUB_ACCOUNT)), reader()];
     all.push(account.bound_everywhere(&metadata(&binding(namespace)), READER_ROLE));
     all.extend(account.within(&within(WRITER_ROLE), rights::MEMBER_WRITER));
@@ -52,4 +59,36 @@ pub(crate) fn reader() -> Manifest {
         ..ObjectMeta::default()
     };
     cluster_role(&metadata, rights::MEMBER_READER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn namespace(name: &str, labels: &[(&str, &str)]) -> Namespace {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let metadata =
+            ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+        Namespace { metadata, ..Namespace::default() }
+    }
+
+    #[test]
+    fn a_namespace_is_a_place_only_of_the_member_that_it_names_and_is_called_after() {
+        let whose = |name: &str, labels: &[(&str, &str)]| {
+            resident(&namespace(name, labels)).map(|member| member.to_string())
+        };
+        assert_eq!(whose("tombolo-a", &[(MEMBER_LABEL, "a")]).as_deref(), Some("a"));
+        assert_eq!(whose("tombolo-a", &[]), None);
+        assert_eq!(whose("tombolo-a", &[(MEMBER_LABEL, "b")]), None);
+        assert_eq!(whose("tombolo-a", &[(MEMBER_LABEL, "no id")]), None);
+        let installation = [(MEMBER_LABEL, "a"), (NAME_LABEL, "tombolo")];
+        assert_eq!(whose("tombolo-a", &installation), None, "what was installed there is no member's");
+    }
+
+    #[test]
+    fn a_place_is_that_of_its_member() {
+        let member: ClusterId = "a.b".parse().unwrap();
+        let own: Namespace = serde_json::from_value(place(&member)[0].value().clone()).unwrap();
+        assert_eq!(resident(&own), Some(member));
+    }
 }

@@ -4,6 +4,7 @@
 
 mod gitops;
 mod hub_as_member;
+mod places;
 mod refusals;
 mod story;
 mod upgrade;
