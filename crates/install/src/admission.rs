@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use tombolo_model::names;
 
 use crate::definitions::{definitions, served};
-use crate::inspect::{ClusterSeen, HubSeen, Server};
+use crate::inspect::{ClusterSeen, HubSeen, MemberAtHub, Server};
 use crate::membership::Membership;
 use crate::part::Part;
 use crate::place::MEMBER_LABEL;
@@ -73,7 +73,7 @@ impl Findings {
         let identity = &cluster.server.identity;
         for member in &hub.members {
             let same_name = member.cluster == name || member.namespace == namespace;
-            if same_name && member.identity != *identity {
+            if same_name && !member.identity.is_empty() && member.identity != *identity {
                 self.problem(format!(
                     "another cluster is {name} at this hub: choose another name, or, if it is gone for good, \
                      `tombolo leave --force --name {name}`"
@@ -115,7 +115,11 @@ impl Findings {
         if membership.pod_cidrs.is_empty() {
             self.doubt("without --pod-cidr other clusters believe any address of its endpoints");
         }
-        let others = hub.members.iter().filter(|member| member.identity != cluster.server.identity);
+        let (identity, namespace) = (&cluster.server.identity, names::hub_namespace(&membership.cluster));
+        let is_self = |member: &MemberAtHub| {
+            member.identity == *identity || member.identity.is_empty() && member.namespace == namespace
+        };
+        let others = hub.members.iter().filter(|member| !is_self(member));
         for (member, text) in
             others.flat_map(|member| member.pod_cidrs.iter().map(move |text| (member, text)))
         {
@@ -196,7 +200,6 @@ fn go_together(a: &str, b: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::MemberAtHub;
     use crate::membership::HubAddress;
 
     fn server(identity: &str, part: Part) -> Server {
@@ -267,6 +270,15 @@ mod tests {
             case.hub.members[0].pod_cidrs = vec!["10.1.0.0/16".into()];
         });
         assert_eq!(again, Findings::default(), "who joined may join again");
+        let prepared = found(|case| {
+            case.hub.members[0] = MemberAtHub {
+                namespace: "tombolo-a".into(),
+                cluster: "a".into(),
+                pod_cidrs: vec!["10.1.0.0/16".into()],
+                ..MemberAtHub::default()
+            };
+        });
+        assert_eq!(prepared, Findings::default(), "a place that was made for it waits");
     }
 
     #[test]

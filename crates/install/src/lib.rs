@@ -38,6 +38,6 @@ pub use self::leave::{Place, forget, stop_agents, take_place};
 pub use self::manifest::{Manifest, render};
 pub use self::membership::{HUB_SECRET, HubAddress, Membership, properties};
 pub use self::part::{Part, manifests, namespace as system_namespace};
-pub use self::place::{MEMBER_LABEL, place};
+pub use self::place::{Introduction, MEMBER_LABEL, place};
 pub use self::remove::{Removed, remove};
 pub use self::settings::{ApiServer, Settings};

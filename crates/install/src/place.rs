@@ -1,5 +1,7 @@
 //! What a member has at the hub: a namespace to write in, an account, and what that may do.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
@@ -16,9 +18,41 @@ const WRITER_ROLE: &str = "tombolo-member-writer";
 /// On a member's namespace at the hub: the member.
 pub const MEMBER_LABEL: &str = "tombolo.dev/member";
 
+/// On a member's namespace at the hub: what tells its cluster from every other, as in a Membership.
+const IDENTITY_ANNOTATION: &str = "tombolo.dev/identity";
+/// On a member's namespace at the hub: where its pods have their addresses.
+const POD_CIDRS_ANNOTATION: &str = "tombolo.dev/pod-cidrs";
+
+/// What whoever makes a place says about its member. The member's own statement comes when its agent runs; until then this
+/// is all that the next one who joins can be compared with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Introduction {
+    /// Not known where no cluster was asked.
+    pub identity: Option<String>,
+    pub pod_cidrs: Vec<String>,
+}
+
+impl Introduction {
+    pub(crate) fn read(namespace: &Namespace) -> Self {
+        let text = |key: &str| namespace.annotations().get(key).filter(|text| !text.is_empty());
+        let ranges = text(POD_CIDRS_ANNOTATION).into_iter().flat_map(|text| text.split(','));
+        Self {
+            identity: text(IDENTITY_ANNOTATION).cloned(),
+            pod_cidrs: ranges.map(|range| range.trim().to_owned()).collect(),
+        }
+    }
+
+    fn write(&self, namespace: &mut Namespace) {
+        let ranges = (!self.pod_cidrs.is_empty()).then(|| self.pod_cidrs.join(","));
+        let known = [(IDENTITY_ANNOTATION, self.identity.clone()), (POD_CIDRS_ANNOTATION, ranges)];
+        let known = known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        namespace.metadata.annotations = Some(known.collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty());
+    }
+}
+
 /// The place of a member at the hub.
-pub fn place(member: &ClusterId) -> Vec<Manifest> {
-    in_namespace(&names::hub_namespace(member), member.as_str())
+pub fn place(member: &ClusterId, introduction: &Introduction) -> Vec<Manifest> {
+    in_namespace(&names::hub_namespace(member), member.as_str(), introduction)
 }
 
 /// Whose place a namespace is: it says so, and is called as that member's has to be. One that holds an installation is
@@ -30,7 +64,7 @@ pub(crate) fn resident(namespace: &Namespace) -> Option<ClusterId> {
 }
 
 /// The same for a namespace whatever its name, such as that of a template.
-pub(crate) fn in_namespace(namespace: &str, member: &str) -> Vec<Manifest> {
+pub(crate) fn in_namespace(namespace: &str, member: &str, introduction: &Introduction) -> Vec<Manifest> {
     let account = Account { namespace, name: HUB_ACCOUNT };
     let metadata = |name: &str| ObjectMeta {
         name: Some(name.to_owned()),
@@ -40,6 +74,7 @@ pub(crate) fn in_namespace(namespace: &str, member: &str) -> Vec<Manifest> {
     let within = |name: &str| ObjectMeta { namespace: Some(namespace.to_owned()), ..metadata(name) };
     let mut own = Namespace { metadata: metadata(namespace), ..Namespace::default() };
     own.labels_mut().insert(MEMBER_LABEL.to_owned(), member.to_owned());
+    introduction.write(&mut own);
     let mut all = vec![Manifest::of(&own), account.manifest(within(HUB_ACCOUNT)), reader()];
     all.push(account.bound_everywhere(&metadata(&binding(namespace)), READER_ROLE));
     all.extend(account.within(&within(WRITER_ROLE), rights::MEMBER_WRITER));
@@ -86,9 +121,17 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_that_of_its_member() {
+    fn a_place_is_that_of_its_member_and_says_what_is_known_of_it() {
         let member: ClusterId = "a.b".parse().unwrap();
-        let own: Namespace = serde_json::from_value(place(&member)[0].value().clone()).unwrap();
-        assert_eq!(resident(&own), Some(member));
+        let known = Introduction {
+            identity: Some("uid-a".to_owned()),
+            pod_cidrs: vec!["10.1.0.0/16".to_owned(), "fd00:1::/48".to_owned()],
+        };
+        for introduction in [Introduction::default(), known] {
+            let made = place(&member, &introduction);
+            let own: Namespace = serde_json::from_value(made[0].value().clone()).unwrap();
+            assert_eq!(resident(&own), Some(member.clone()));
+            assert_eq!(Introduction::read(&own), introduction);
+        }
     }
 }
