@@ -1,6 +1,6 @@
 //! `tombolo leave`: a cluster is a member no more.
 //!
-//! Its agents end, its place at the hub goes, so that others stop sending it anything, and what agents made in it is taken
+//! First the name and the cluster are compared: they have to be of one member. Then its agents end, its place at the hub goes, so that others stop sending it anything, and what agents made in it is taken
 //! back. Of a cluster that is gone for good only the place at the hub can go: `--force` asks for that.
 
 use std::time::Duration;
@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use kube::Client;
 use tombolo_agent::retire;
-use tombolo_install::{MEMBER_LABEL, Place, forget, stop_agents, take_place};
+use tombolo_install::{
+    MEMBER_LABEL, Place, forget, inspect_cluster, inspect_hub, keeps_from_leaving, stop_agents, take_place,
+};
 use tombolo_model::{ClusterId, names};
 
 use crate::connect::Way;
@@ -48,6 +50,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let member = arguments.way.connect("cluster").await?;
+    look(&arguments, &hub, &member).await?;
     stop(&arguments, &member).await?;
     take(&arguments, &hub).await?;
     let retired = retire(&member, &arguments.namespace).await.map_err(in_cluster)?;
@@ -57,6 +60,25 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     forget(&member, &arguments.namespace).await.map_err(in_cluster)?;
     say(format_args!("{} is no member any more", arguments.name));
     Ok(())
+}
+
+/// Goes no further if the name and the cluster are not of one member.
+async fn look(arguments: &Arguments, hub: &Client, member: &Client) -> Result<(), Failure> {
+    let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member));
+    let hub = hub.map_err(|cause| Failure::new("the hub cannot be looked at").because(cause))?;
+    let member = member.map_err(|cause| {
+        Failure::new("the cluster cannot be looked at")
+            .because(cause)
+            .hint("of a cluster that is gone for good, take the place at the hub away with --force")
+    })?;
+    let (name, namespace) = (&arguments.name, names::hub_namespace(&arguments.name));
+    if let Some(why) = keeps_from_leaving(name, &hub, &member) {
+        return Err(Failure::new(format!("{name} cannot leave, nothing was changed: {why}")));
+    }
+    match hub.strangers.contains(&namespace) {
+        true => Err(not_its_place(name, &namespace)),
+        false => Ok(()),
+    }
 }
 
 async fn stop(arguments: &Arguments, member: &Client) -> Result<(), Failure> {

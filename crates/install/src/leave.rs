@@ -108,7 +108,8 @@ pub async fn forget(member: &Client, namespace: &str) -> Result<(), Error> {
     remove(&Api::<Secret>::namespaced(member.clone(), namespace), HUB_SECRET).await?;
     remove(&Api::<ConfigMap>::namespaced(member.clone(), namespace), CONFIG_MAP).await?;
     let properties: Api<ClusterProperty> = Api::all(member.clone());
-    for name in [CLUSTER_ID_PROPERTY, CLUSTER_SET_PROPERTY] {
+    // Its name last: whoever has to do this again is asked for it.
+    for name in [CLUSTER_SET_PROPERTY, CLUSTER_ID_PROPERTY] {
         let found = match properties.get(name).await {
             Err(error) if is_absent(&error) => continue,
             found => found?,

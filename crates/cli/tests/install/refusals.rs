@@ -56,6 +56,32 @@ fn who_joined_counts_before_its_agent_has_said_anything() {
 }
 
 #[test]
+fn a_cluster_leaves_under_its_own_name_only() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    for member in ["east", "west"] {
+        world.tombolo(&format!("install --member --context {member}")).succeeds();
+        world.tombolo(&format!("join --name {member} --context {member} --hub-context hub")).succeeds();
+    }
+    let leave = |name: &str, context: &str| {
+        world.tombolo(&format!("leave --name {name} --context {context} --hub-context hub"))
+    };
+    leave("est", "east").fails("the cluster calls itself east, not est: leave with `--name east`");
+    leave("west", "east").fails("nothing was changed");
+    world.at("east").run("delete clusterproperties --all").succeeds();
+    leave("est", "east").fails("the cluster is east at this hub, not est");
+    leave("west", "east").fails("west at this hub is another cluster");
+    for member in ["east", "west"] {
+        world.at("hub").run(&format!("get namespace tombolo-{member}")).succeeds();
+        world.at(member).run("get -n tombolo-system secret tombolo-hub").succeeds();
+        let agents = world.json(member, "get deployment -n tombolo-system tombolo-agent");
+        assert_eq!(agents["spec"]["replicas"], 2, "{member}");
+    }
+    leave("east", "east").succeeds();
+    world.at("hub").run("get namespace tombolo-east").fails(1, &["NotFound"]);
+}
+
+#[test]
 fn the_command_line_wants_a_part_and_a_name() {
     let world = World::start();
     for line in [
