@@ -17,7 +17,7 @@ pub(crate) const INSTALLER: &str = "tombolo-install";
 
 pub(crate) const NAME_LABEL: &str = "app.kubernetes.io/name";
 const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
-const VERSION_LABEL: &str = "app.kubernetes.io/version";
+pub(crate) const VERSION_LABEL: &str = "app.kubernetes.io/version";
 
 /// Something that can be installed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

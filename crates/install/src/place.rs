@@ -10,7 +10,7 @@ use tombolo_model::{ClusterId, names};
 
 use crate::account::{Account, cluster_role};
 use crate::manifest::Manifest;
-use crate::part::{INSTALLER, NAME_LABEL};
+use crate::part::{INSTALLER, NAME_LABEL, VERSION_LABEL};
 use crate::rights;
 
 const READER_ROLE: &str = "tombolo-member-reader";
@@ -77,7 +77,7 @@ pub(crate) fn in_namespace(namespace: &str, member: &str, introduction: &Introdu
     introduction.write(&mut own);
     let mut all = vec![Manifest::of(&own), account.manifest(within(HUB_ACCOUNT)), reader()];
     all.push(account.bound_everywhere(&metadata(&binding(namespace)), READER_ROLE));
-    all.extend(account.within(&within(WRITER_ROLE), rights::MEMBER_WRITER));
+    all.extend(account.within(&versioned(within(WRITER_ROLE)), rights::MEMBER_WRITER));
     all
 }
 
@@ -93,7 +93,14 @@ pub(crate) fn reader() -> Manifest {
         labels: Some([(MANAGED_BY_LABEL.to_owned(), INSTALLER.to_owned())].into()),
         ..ObjectMeta::default()
     };
-    cluster_role(&metadata, rights::MEMBER_READER)
+    cluster_role(&versioned(metadata), rights::MEMBER_READER)
+}
+
+/// Says which version made it: members of later versions may need more of a role, and an earlier one leaves it alone then.
+fn versioned(mut metadata: ObjectMeta) -> ObjectMeta {
+    let labels = metadata.labels.get_or_insert_default();
+    labels.insert(VERSION_LABEL.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    metadata
 }
 
 #[cfg(test)]

@@ -68,6 +68,52 @@ fn a_definition_of_somebody_else_stays_if_it_serves_what_is_needed_and_is_refuse
     world.tombolo("install --member --context east").fails(&format!("definition {name} is of no use"));
 }
 
+const VERSION: &str = "app.kubernetes.io/version";
+
+#[test]
+fn an_earlier_program_does_not_replace_what_a_later_one_installed() {
+    let world = World::start();
+    world.tombolo("install --member --context east").succeeds();
+    let agents = "deployment -n tombolo-system tombolo-agent";
+    world.at("east").run(&format!("label {agents} --overwrite {VERSION}=99.0.0")).succeeds();
+    let before = world.json("east", &format!("get {agents}"))["metadata"]["generation"].clone();
+    let said = world.tombolo("install --member --dns --replicas 3 --context east");
+    let said = said.fails("nothing was changed: deployment/tombolo-agent is of version 99.0.0");
+    assert!(said.err.contains("`tombolo uninstall` these parts first"), "{}", said.err);
+    assert_eq!(world.json("east", &format!("get {agents}"))["metadata"]["generation"], before);
+    world.at("east").run("get deployment -n tombolo-system tombolo-dns").fails(1, &["NotFound"]);
+    // Parts that the later one did not install are none of its business.
+    world.tombolo("install --dns --context east").succeeds();
+    world.tombolo("uninstall --member --context east").succeeds();
+    world.tombolo("install --member --context east").succeeds();
+}
+
+#[test]
+fn who_joins_with_an_earlier_program_takes_no_rights_from_later_members() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    world.tombolo("install --member --context east").succeeds();
+    let role = "clusterrole tombolo-member-reader";
+    let mut later = world.json("hub", &format!("get {role}"));
+    later["metadata"]["labels"][VERSION] = json!("99.0.0");
+    later["rules"].as_array_mut().unwrap().push(json!({
+        "apiGroups": ["tombolo.dev"], "resources": ["serviceoffers/later"], "verbs": ["get"],
+    }));
+    world.at("hub").feed("replace -f -", &later.to_string()).succeeds();
+    let rules = || world.json("hub", &format!("get {role}"))["rules"].clone();
+    let said = world.tombolo("join --name east --context east --hub-context hub").succeeds();
+    assert!(said.contains("clusterrole/tombolo-member-reader kept: version 99.0.0 made it"), "{said}");
+    assert_eq!(rules(), later["rules"]);
+    world.tombolo("install --hub --context hub").succeeds();
+    assert_eq!(rules(), later["rules"]);
+    // What an earlier one made is brought up to date.
+    later["metadata"]["labels"][VERSION] = json!("0.0.1");
+    later["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    world.at("hub").feed("replace -f -", &later.to_string()).succeeds();
+    world.tombolo("join --name east --context east --hub-context hub").succeeds();
+    assert_ne!(rules(), later["rules"]);
+}
+
 #[test]
 fn an_agent_works_beside_later_ones_and_keeps_the_fields_it_does_not_know() {
     let world = World::start();
