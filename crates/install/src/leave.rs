@@ -17,6 +17,7 @@ use tombolo_api::tombolo::MANAGED_BY_LABEL;
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{is_absent, unless_gone};
 
+use crate::join::REPLICAS_ANNOTATION;
 use crate::membership::{CONFIG_MAP, HUB_SECRET};
 use crate::part::{INSTALLER, Part};
 use crate::place;
@@ -76,10 +77,7 @@ pub async fn take_place(hub: &Client, member: &ClusterId, patience: Duration) ->
 /// Ends the agents that `tombolo install` started; those that run elsewhere are for somebody else to end. Returns whether
 /// none works any more: the lease that they compete for is given back, or nobody renews it.
 pub async fn stop_agents(member: &Client, namespace: &str) -> Result<bool, Error> {
-    let api: Api<Deployment> = Api::namespaced(member.clone(), namespace);
-    let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
-    let params = PatchParams { field_manager: Some(INSTALLER.to_owned()), ..PatchParams::default() };
-    unless_gone(api.patch(&Part::Member.object_name(), &params, &none).await)?;
+    scale_down(&Api::namespaced(member.clone(), namespace)).await?;
     let leases: Api<Lease> = Api::namespaced(member.clone(), namespace);
     let mut seen: Option<(Option<LeaseSpec>, Instant)> = None;
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -101,6 +99,22 @@ pub async fn stop_agents(member: &Client, namespace: &str) -> Result<bool, Error
         }
         sleep(LOOK_EVERY).await;
     }
+}
+
+/// Ends the pods, and remembers how many there were for when the cluster comes back.
+async fn scale_down(deployments: &Api<Deployment>) -> Result<(), Error> {
+    let name = Part::Member.object_name();
+    let Some(found) = deployments.get_opt(&name).await? else { return Ok(()) };
+    let count = found.spec.replicas.unwrap_or(1);
+    if count == 0 {
+        return Ok(());
+    }
+    let none = json!({
+        "metadata": {"annotations": {REPLICAS_ANNOTATION: count.to_string()}},
+        "spec": {"replicas": 0},
+    });
+    let params = PatchParams { field_manager: Some(INSTALLER.to_owned()), ..PatchParams::default() };
+    unless_gone(deployments.patch(&name, &params, &Patch::Merge(none)).await)
 }
 
 /// The cluster is nobody's member any more: what [`crate::Membership`] left in it goes, as far as it is ours.

@@ -107,6 +107,30 @@ fn clusters_are_installed_join_share_a_service_and_leave_without_a_trace() {
     eventually("ready again", || west.is_ready());
 }
 
+#[test]
+fn who_comes_back_has_as_many_agents_as_before() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    world.tombolo("install --member --replicas 3 --context east").succeeds();
+    let replicas =
+        || world.json("east", "get deployment -n tombolo-system tombolo-agent")["spec"]["replicas"].clone();
+    world.tombolo(EAST).succeeds();
+    for _ in 0..2 {
+        // The second time nothing is left to end, and still nothing is forgotten.
+        world.tombolo("leave --name east --context east --hub-context hub").succeeds();
+        assert_eq!(replicas(), 0);
+    }
+    world.tombolo(EAST).succeeds();
+    assert_eq!(replicas(), 3);
+    world.tombolo("leave --name east --context east --hub-context hub").succeeds();
+    world
+        .at("east")
+        .run("annotate deployment -n tombolo-system tombolo-agent tombolo.dev/replicas-")
+        .succeeds();
+    world.tombolo(EAST).succeeds();
+    assert_eq!(replicas(), 2, "where nobody remembers, as many as usual");
+}
+
 /// The names of all that agents may have made.
 fn everything(world: &World, context: &str) -> String {
     let kinds =
