@@ -82,12 +82,14 @@ async fn look(arguments: &Arguments, hub: &Client, member: &Client) -> Result<()
 }
 
 async fn stop(arguments: &Arguments, member: &Client) -> Result<(), Failure> {
-    if stop_agents(member, &arguments.namespace).await.map_err(in_cluster)? {
+    let Some(who) = stop_agents(member, &arguments.namespace).await.map_err(in_cluster)? else {
         say("no agent is at work any more");
         return Ok(());
-    }
-    Err(Failure::new("an agent of the cluster is still at work")
-        .hint("`tombolo install` did not start it: end it, then run this again"))
+    };
+    Err(Failure::new(format!("an agent of the cluster is still at work: {who}")).hint(
+        "one that `tombolo install` did not start has to be ended where it runs, and a pod on a node that is dead for good \
+         with `kubectl delete pod --force`; then run this again",
+    ))
 }
 
 /// Takes the place at the hub away; returns whether there was one.

@@ -131,6 +131,39 @@ fn who_comes_back_has_as_many_agents_as_before() {
     assert_eq!(replicas(), 2, "where nobody remembers, as many as usual");
 }
 
+#[test]
+fn whoever_leaves_waits_for_pods_that_are_still_on_their_way_out() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    world.tombolo("install --member --context east").succeeds();
+    world.tombolo(EAST).succeeds();
+    // On a node, so that it goes only when its kubelet, which is the test, says so.
+    let pod = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "last", "namespace": "tombolo-system", "finalizers": ["example.com/kubelet"],
+            "labels": {"app.kubernetes.io/name": "tombolo", "app.kubernetes.io/component": "agent"},
+        },
+        "spec": {"containers": [{"name": "agent", "image": "tombolo"}]},
+    });
+    eventually("made", || world.at("east").feed("apply -f -", &pod.to_string()).code() == Some(0));
+    let mut leaving = world.start_tombolo("leave --name east --context east --hub-context hub");
+    let replicas =
+        || world.json("east", "get deployment -n tombolo-system tombolo-agent")["spec"]["replicas"].clone();
+    eventually("asked to end", || replicas() == 0);
+    world.at("east").run("delete pod -n tombolo-system last --wait=false").succeeds();
+    let is_going =
+        || world.json("east", "get pod -n tombolo-system last")["metadata"]["deletionTimestamp"].is_string();
+    eventually("on its way out", is_going);
+    assert!(leaving.try_wait().unwrap().is_none(), "an agent may still work");
+    world.at("hub").run("get namespace tombolo-east").succeeds();
+    let gone = r#"{"metadata":{"finalizers":null}}"#;
+    world.at("east").run(&format!("patch pod -n tombolo-system last --type=merge -p {gone}")).succeeds();
+    finish(leaving).succeeds();
+    world.at("hub").run("get namespace tombolo-east").fails(1, &["NotFound"]);
+}
+
 /// The names of all that agents may have made.
 fn everything(world: &World, context: &str) -> String {
     let kinds =
