@@ -16,7 +16,7 @@ use crate::{dashboard, definitions, guard, monitor, place, workload};
 pub(crate) const INSTALLER: &str = "tombolo-install";
 
 pub(crate) const NAME_LABEL: &str = "app.kubernetes.io/name";
-const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+pub(crate) const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 pub(crate) const VERSION_LABEL: &str = "app.kubernetes.io/version";
 
 /// Something that can be installed by itself.

@@ -269,3 +269,21 @@ fn core_dns_passes_the_zones_on_when_asked_to_and_is_as_before_without_the_part(
         "{said}"
     );
 }
+
+#[test]
+fn kinds_that_another_part_needs_stay_when_one_is_taken_out() {
+    let world = World::start();
+    world.tombolo("install --member --dns --context east").succeeds();
+    world.at("east").run("create namespace demo").succeeds();
+    world.at("east").feed("apply -f -", &exported_echo(&EDITIONS)).succeeds();
+    let exports = "customresourcedefinition/serviceexports.multicluster.x-k8s.io";
+    let said = world.tombolo("uninstall --dns --kinds --context east").succeeds();
+    assert!(said.contains(&format!("{exports} stays: tombolo-agent in tombolo-system needs it\n")), "{said}");
+    assert!(said.contains("deployment/tombolo-dns deleted\n"), "{said}");
+    world.at("east").run("get serviceexports.multicluster.x-k8s.io -n demo echo").succeeds();
+    // The same part in another namespace is another one.
+    let said = world.tombolo("uninstall --member --kinds --namespace elsewhere --context east").succeeds();
+    assert!(!said.contains(&format!("{exports} deleted\n")), "{said}");
+    let said = world.tombolo("uninstall --member --kinds --context east").succeeds();
+    assert!(said.contains(&format!("{exports} deleted\n")), "{said}");
+}
