@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use kube::ResourceExt as _;
+use tombolo_api::crd::OLDEST_KUBERNETES;
 use tombolo_model::names;
 
 use crate::definitions::{definitions, served};
@@ -12,8 +13,6 @@ use crate::membership::Membership;
 use crate::part::Part;
 use crate::place::MEMBER_LABEL;
 
-/// The oldest Kubernetes that has everything: `discovery.k8s.io/v1`, CEL in definitions by default.
-const OLDEST: (u64, u64) = (1, 25);
 /// Clocks that differ by more make times in conditions hard to read.
 const NOTICEABLE: f64 = 5.0;
 
@@ -144,9 +143,10 @@ impl Findings {
     fn versions(&mut self, hub: &HubSeen, cluster: &ClusterSeen) {
         for (whose, server) in [("hub", &hub.server), ("cluster", &cluster.server)] {
             let version = &server.version;
-            if numbers(version).is_some_and(|numbers| numbers < OLDEST) {
+            if numbers(version).is_some_and(|numbers| numbers < OLDEST_KUBERNETES) {
+                let (major, minor) = OLDEST_KUBERNETES;
                 self.problem(format!(
-                    "Kubernetes {version} of the {whose} is too old: 1.25 or later is needed"
+                    "Kubernetes {version} of the {whose} is too old: {major}.{minor} or later is needed"
                 ));
             }
         }
@@ -186,7 +186,7 @@ fn overlap(a: &IpNet, b: &IpNet) -> bool {
     a.contains(b) || b.contains(a)
 }
 
-fn numbers(version: &str) -> Option<(u64, u64)> {
+fn numbers(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.trim_start_matches('v').split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_is_one_problem() {
         type Change = fn(&mut Case);
-        let cases: [(&str, Change); 15] = [
+        let cases: [(&str, Change); 16] = [
             ("taken", |case| case.membership.cluster = "system".parse().unwrap()),
             ("taken, and not by hub", |case| case.membership.cluster = "hub".parse().unwrap()),
             ("calls itself z", |case| case.cluster.id = Some("z".into())),
@@ -299,7 +299,8 @@ mod tests {
             ("no range", |case| case.membership.pod_cidrs.push("10.1.0.0".into())),
             ("overlaps 10.2.0.0/16 of b", |case| case.membership.pod_cidrs.push("10.0.0.0/8".into())),
             ("overlaps 10.2.0.0/16 of b", |case| case.membership.pod_cidrs.push("10.2.9.0/24".into())),
-            ("too old", |case| case.cluster.server.version = "v1.24.9".into()),
+            ("too old: 1.31 or later", |case| case.cluster.server.version = "v1.30.9".into()),
+            ("too old", |case| case.hub.server.version = "v1.30.9".into()),
             ("tombolo install --hub", |case| drop(case.hub.server.kinds.remove("memberships.tombolo.dev"))),
             ("tombolo install --member", |case| {
                 case.cluster.server.kinds.insert("serviceimports.multicluster.x-k8s.io".into(), [].into());
