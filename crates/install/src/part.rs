@@ -81,9 +81,10 @@ impl Part {
 
     fn rights_at_home(self) -> &'static [Right] {
         match self {
+            Self::Hub => rights::HUB_AT_HOME,
             Self::Member => rights::AGENT_AT_HOME,
             Self::Balancer => rights::BALANCER_AT_HOME,
-            Self::Hub | Self::Dns | Self::Proxy => &[],
+            Self::Dns | Self::Proxy => &[],
         }
     }
 
