@@ -141,17 +141,46 @@ fn an_agent_works_beside_later_ones_and_keeps_the_fields_it_does_not_know() {
     eventually("offered", has_offer);
     let ready = "wait -n demo serviceexports.multicluster.x-k8s.io/echo --for=condition=Ready --timeout=100s";
     world.at("east").run(ready).succeeds();
-    let said =
-        world.at("hub").run(&format!("patch membership -n tombolo-west member --type=merge -p {patch}"));
-    said.succeeds();
-    world.at("west").run("get serviceimports.multicluster.x-k8s.io -n demo echo").succeeds();
     let slices = "get endpointslices -n demo -l multicluster.kubernetes.io/source-cluster=east -o name";
     eventually("imported", || world.at("west").run(slices).succeeds().lines().count() == 2);
-    let held = world.json("east", &format!("get {export}"));
-    assert_eq!(
-        held["spec"]["later"], "kept",
-        "the agent wrote finalizer and status, and nothing else: {held}"
-    );
+
+    // What else agents write gets a field of a later version, too, and then something to write.
+    let import = "serviceimports.multicluster.x-k8s.io -n demo echo";
+    let statement = "memberships -n tombolo-west member";
+    world.at("west").run(&format!("patch {import} --type=merge -p {patch}")).succeeds();
+    world.at("hub").run(&format!("patch {statement} --type=merge -p {patch}")).succeeds();
+    for offer in world.at("hub").run(&format!("get {offers} -o name")).succeeds().lines() {
+        world.at("hub").run(&format!("patch -n tombolo-east {offer} --type=merge -p {patch}")).succeeds();
+    }
+    let port = r#"{"spec":{"ports":[{"name":"added","port":81,"protocol":"TCP"}]}}"#;
+    world.at("east").run(&format!("patch service -n demo echo --type=strategic -p {port}")).succeeds();
+    let ports = |import: &Value| import["spec"]["ports"].to_string();
+    eventually("written again", || {
+        ports(&world.json("west", &format!("get {import}"))).contains("\"added\"")
+    });
+    west.end();
+    world
+        .tombolo("join --name west --context west --hub-context hub --pod-cidr 10.2.0.0/16 --region north")
+        .succeeds();
+    let west = world.run_agent("west");
+    eventually("stated again", || {
+        world.json("hub", &format!("get {statement}"))["spec"]["region"] == "north"
+    });
+
+    let mut held = vec![
+        world.json("east", &format!("get {export}")),
+        world.json("west", &format!("get {import}")),
+        world.json("hub", &format!("get {statement}")),
+    ];
+    let offered = world.json("hub", &format!("get {offers}"));
+    held.extend(offered["items"].as_array().unwrap().iter().cloned());
+    assert_eq!(held.len(), 5, "an offer for each edition: {held:?}");
+    for object in held {
+        assert_eq!(
+            object["spec"]["later"], "kept",
+            "an agent wrote what is its own, and nothing else: {object}"
+        );
+    }
     east.end();
     west.end();
 }
