@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, Error, ResourceExt as _};
 use serde_json::json;
 use tombolo_api::tombolo::{
-    EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER as OURS, NATIVE_NAMING_FINALIZER, ServiceRef,
+    EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER as OURS, NATIVE_NAMING_FINALIZER, OFFER_LABEL, ServiceRef,
 };
 use tombolo_api::{kep, mcs};
 use tombolo_model::strategy::{Situation, Step, plan};
@@ -48,8 +48,9 @@ async fn all<K: Kind>(member: &Client, params: &ListParams) -> Result<Vec<K>, Er
     }
 }
 
+/// What agents of this cluster made in it. The hub may be one of the members: what others publish there is theirs.
 fn ours() -> ListParams {
-    ListParams::default().labels(&format!("{MANAGED_BY_LABEL}={OURS}"))
+    ListParams::default().labels(&format!("{MANAGED_BY_LABEL}={OURS},!{OFFER_LABEL}"))
 }
 
 fn api_of<K: Kind>(member: &Client, object: &K) -> Api<K> {

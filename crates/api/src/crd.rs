@@ -19,6 +19,10 @@ pub const SCHEMA_REVISION_LABEL: &str = "tombolo.dev/schema-revision";
 /// Grows with every change of any schema; a test remembers what they were.
 pub const SCHEMA_REVISION: u32 = 1;
 
+/// The oldest Kubernetes that takes the CRDs: their rules use functions for IP addresses, which 1.30 brought, and an API
+/// server takes new rules only if the version before it would understand them, too.
+pub const OLDEST_KUBERNETES: (u32, u32) = (1, 31);
+
 /// All CRDs, always in the same order.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     [kep::crds(), mcs::crds(), about::crds(), karmada::crds(), tombolo::crds()]

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use clap::{Args, ValueEnum};
 use kube::Client;
-use tombolo_install::{ApiServer, Applied, Manifest, Part, Settings, apply, manifests, render};
+use tombolo_install::{
+    ApiServer, Applied, Manifest, Part, Settings, apply, later_workloads, manifests, render,
+};
 
 use crate::connect::Way;
 use crate::coredns::{self, CoreDns};
@@ -137,6 +139,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         return print(&manifests, arguments.output);
     }
     let client = arguments.way.connect("cluster").await?;
+    refuse_to_go_back(&client, &manifests).await?;
     put(&client, &manifests).await?;
     let namespace = &arguments.choices.namespace;
     match (arguments.parts.dns, arguments.configure_coredns) {
@@ -148,6 +151,21 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         say("# agents wait until the cluster joins: see `tombolo join --help`");
     }
     Ok(())
+}
+
+/// An earlier version never silently takes the place of a later one.
+async fn refuse_to_go_back(client: &Client, manifests: &[Manifest]) -> Result<(), Failure> {
+    let later = later_workloads(client, manifests).await;
+    let later = later.map_err(|cause| Failure::new("the cluster cannot be looked at").because(cause))?;
+    if later.is_empty() {
+        return Ok(());
+    }
+    let told: Vec<String> =
+        later.iter().map(|one| format!("{} is of version {}", one.object, one.version)).collect();
+    let own = env!("CARGO_PKG_VERSION");
+    let what = format!("nothing was changed: {}, and this program of version {own}", told.join(", "));
+    Err(Failure::new(what)
+        .hint("use the later program; to go back on purpose, `tombolo uninstall` these parts first, without --kinds"))
 }
 
 /// Prints objects for others to apply.

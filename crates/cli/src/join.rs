@@ -11,8 +11,8 @@ use kube::Client;
 use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::HUB_ACCOUNT;
 use tombolo_install::{
-    HUB_SECRET, Membership, Settings, examine, held_token, inspect_cluster, inspect_hub, is_welcome, place,
-    put_token, restart, system_namespace,
+    ClusterSeen, HUB_SECRET, Introduction, Membership, Settings, examine, held_token, inspect_cluster,
+    inspect_hub, is_welcome, place, put_token, restart, system_namespace,
 };
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::request_token;
@@ -117,6 +117,11 @@ impl Arguments {
             hub,
         })
     }
+
+    /// What others can be compared with before the agent has said anything.
+    fn introduction(&self, identity: Option<String>) -> Introduction {
+        Introduction { identity, pod_cidrs: self.statement.pod_cidrs.clone() }
+    }
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
@@ -126,9 +131,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let hub = arguments.hub.connect(arguments.way.kubeconfig.as_deref()).await?;
     let member = arguments.way.connect("cluster").await?;
-    look(&arguments, &membership, &hub, &member).await?;
+    let seen = look(&arguments, &membership, &hub, &member).await?;
     say(format_args!("# at the hub, a place for {}", arguments.name));
-    put(&hub, &place(&arguments.name)).await?;
+    put(&hub, &place(&arguments.name, &arguments.introduction(Some(seen.server.identity)))).await?;
     say(format_args!("# in the cluster, who it is and the way to {}", membership.hub.server));
     let settings = Settings { namespace: arguments.namespace.clone(), ..Settings::default() };
     let mut manifests = vec![system_namespace(&settings)];
@@ -146,7 +151,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 fn print_side(arguments: &Arguments, membership: &Membership) -> Result<(), Failure> {
     let mut manifests = Vec::new();
     if arguments.side != Side::Member {
-        manifests.extend(place(&arguments.name));
+        manifests.extend(place(&arguments.name, &arguments.introduction(None)));
     }
     if arguments.side != Side::Hub {
         manifests.extend(membership.manifests());
@@ -160,7 +165,7 @@ async fn look(
     membership: &Membership,
     hub: &Client,
     member: &Client,
-) -> Result<(), Failure> {
+) -> Result<ClusterSeen, Failure> {
     let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member));
     let hub = hub.map_err(|cause| Failure::new("the hub cannot be looked at").because(cause))?;
     let member = member.map_err(|cause| Failure::new("the cluster cannot be looked at").because(cause))?;
@@ -169,7 +174,7 @@ async fn look(
         say(format_args!("# {doubt}"));
     }
     if found.problems.is_empty() {
-        return Ok(());
+        return Ok(member);
     }
     let name = &arguments.name;
     Err(Failure::new(format!("{name} cannot join, nothing was changed: {}", found.problems.join("; "))))

@@ -1,6 +1,6 @@
 //! `tombolo leave`: a cluster is a member no more.
 //!
-//! Its agents end, its place at the hub goes, so that others stop sending it anything, and what agents made in it is taken
+//! First the name and the cluster are compared: they have to be of one member. Then its agents end, its place at the hub goes, so that others stop sending it anything, and what agents made in it is taken
 //! back. Of a cluster that is gone for good only the place at the hub can go: `--force` asks for that.
 
 use std::time::Duration;
@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use kube::Client;
 use tombolo_agent::retire;
-use tombolo_install::{forget, stop_agents, take_place};
+use tombolo_install::{
+    MEMBER_LABEL, Place, forget, inspect_cluster, inspect_hub, keeps_from_leaving, stop_agents, take_place,
+};
 use tombolo_model::{ClusterId, names};
 
 use crate::connect::Way;
@@ -40,11 +42,15 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let hub = arguments.hub.connect(arguments.way.kubeconfig.as_deref()).await?;
     if arguments.force {
-        take(&arguments, &hub).await?;
+        if !take(&arguments, &hub).await? {
+            return Err(Failure::new(format!("there is no {} at this hub", arguments.name))
+                .hint("`kubectl get memberships -A` there shows who is; nothing was changed"));
+        }
         say(format_args!("{} is no member any more; nobody asked the cluster itself", arguments.name));
         return Ok(());
     }
     let member = arguments.way.connect("cluster").await?;
+    look(&arguments, &hub, &member).await?;
     stop(&arguments, &member).await?;
     take(&arguments, &hub).await?;
     let retired = retire(&member, &arguments.namespace).await.map_err(in_cluster)?;
@@ -56,29 +62,66 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn stop(arguments: &Arguments, member: &Client) -> Result<(), Failure> {
-    if stop_agents(member, &arguments.namespace).await.map_err(in_cluster)? {
-        say("no agent is at work any more");
-        return Ok(());
+/// Goes no further if the name and the cluster are not of one member.
+async fn look(arguments: &Arguments, hub: &Client, member: &Client) -> Result<(), Failure> {
+    let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member));
+    let hub = hub.map_err(|cause| Failure::new("the hub cannot be looked at").because(cause))?;
+    let member = member.map_err(|cause| {
+        Failure::new("the cluster cannot be looked at")
+            .because(cause)
+            .hint("of a cluster that is gone for good, take the place at the hub away with --force")
+    })?;
+    let (name, namespace) = (&arguments.name, names::hub_namespace(&arguments.name));
+    if let Some(why) = keeps_from_leaving(name, &hub, &member) {
+        return Err(Failure::new(format!("{name} cannot leave, nothing was changed: {why}")));
     }
-    Err(Failure::new("an agent of the cluster is still at work")
-        .hint("`tombolo install` did not start it: end it, then run this again"))
+    match hub.strangers.contains(&namespace) {
+        true => Err(not_its_place(name, &namespace)),
+        false => Ok(()),
+    }
 }
 
-async fn take(arguments: &Arguments, hub: &Client) -> Result<(), Failure> {
-    let namespace = names::hub_namespace(&arguments.name);
-    let gone = take_place(hub, &arguments.name, arguments.timeout).await;
-    let gone = gone.map_err(|cause| {
+async fn stop(arguments: &Arguments, member: &Client) -> Result<(), Failure> {
+    let Some(who) = stop_agents(member, &arguments.namespace).await.map_err(in_cluster)? else {
+        say("no agent is at work any more");
+        return Ok(());
+    };
+    Err(Failure::new(format!("an agent of the cluster is still at work: {who}")).hint(
+        "one that `tombolo install` did not start has to be ended where it runs, and a pod on a node that is dead for good \
+         with `kubectl delete pod --force`; then run this again",
+    ))
+}
+
+/// Takes the place at the hub away; returns whether there was one.
+async fn take(arguments: &Arguments, hub: &Client) -> Result<bool, Failure> {
+    let (name, namespace) = (&arguments.name, names::hub_namespace(&arguments.name));
+    let place = take_place(hub, name, arguments.timeout).await;
+    let place = place.map_err(|cause| {
         Failure::new("its place at the hub cannot be taken away")
             .because(cause)
             .hint("an administrator of the hub has the rights; run this again afterwards")
     })?;
-    if !gone {
-        return Err(Failure::new(format!("namespace {namespace} at the hub does not go"))
-            .hint("`kubectl describe namespace` there says what it waits for; run this again afterwards"));
+    match place {
+        Place::Taken => {
+            say(format_args!("namespace/{namespace} at the hub is gone, and all that {name} said there"))
+        }
+        Place::NotThere => {}
+        Place::Foreign => return Err(not_its_place(name, &namespace)),
+        Place::Lingers => {
+            return Err(Failure::new(format!("namespace {namespace} at the hub does not go")).hint(
+                "`kubectl describe namespace` there says what it waits for; run this again afterwards",
+            ));
+        }
     }
-    say(format_args!("namespace/{namespace} at the hub is gone, and all that {} said there", arguments.name));
-    Ok(())
+    Ok(place == Place::Taken)
+}
+
+fn not_its_place(name: &ClusterId, namespace: &str) -> Failure {
+    Failure::new(format!("namespace {namespace} at the hub is not the place of {name}, and was left alone"))
+        .hint(format!(
+            "look who it belongs to; if it was made for this member, `kubectl label namespace {namespace} \
+             {MEMBER_LABEL}={name}` there and run this again"
+        ))
 }
 
 fn in_cluster(cause: kube::Error) -> Failure {

@@ -1,10 +1,11 @@
 //! `tombolo uninstall`: takes parts out of a cluster.
 //!
-//! Kinds stay unless they are asked to go: with them go all exports, imports and pools that people wrote. A member leaves
-//! before that (`tombolo leave`).
+//! Kinds stay unless they are asked to go: with them go all exports, imports and pools that people wrote. Those that a part
+//! needs which is not taken out stay even then. A member leaves before that (`tombolo leave`).
 
 use clap::Args;
-use tombolo_install::{Removed, Settings, manifests, remove};
+use kube::Client;
+use tombolo_install::{Installed, Removed, Settings, installed, manifests, remove, who_needs};
 
 use crate::connect::Way;
 use crate::coredns::CoreDns;
@@ -44,7 +45,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut manifests = manifests(&settings, &arguments.parts.chosen());
     // Other parts and what people put there share the namespace.
     manifests.retain(|one| one.kind() != "Namespace");
-    manifests.retain(|one| arguments.kinds || one.kind() != "CustomResourceDefinition");
+    let stay = if arguments.kinds { staying(&arguments, &client).await? } else { Vec::new() };
+    manifests.retain(|one| match (one.kind(), who_needs(one.name(), &stay)) {
+        ("CustomResourceDefinition", _) if !arguments.kinds => false,
+        ("CustomResourceDefinition", Some(who)) => {
+            say(format_args!("customresourcedefinition/{} stays: {who} needs it", one.name()));
+            false
+        }
+        _ => true,
+    });
     let told = remove(&client, &manifests, |manifest, removed| {
         let object = format!("{}/{}", manifest.kind().to_lowercase(), manifest.name());
         match removed {
@@ -58,4 +67,16 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             .because(cause)
             .hint("run this again as an administrator of the cluster")
     })
+}
+
+/// The parts that the cluster has afterwards.
+async fn staying(arguments: &Arguments, client: &Client) -> Result<Vec<Installed>, Failure> {
+    let found = installed(client).await.map_err(|cause| {
+        Failure::new("nothing was changed: it cannot be seen which parts need the kinds")
+            .because(cause)
+            .hint("run this again as an administrator of the cluster")
+    })?;
+    let chosen = arguments.parts.chosen();
+    let goes = |one: &Installed| chosen.contains(&one.part) && one.namespace == arguments.namespace;
+    Ok(found.into_iter().filter(|one| !goes(one)).collect())
 }

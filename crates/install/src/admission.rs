@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use kube::ResourceExt as _;
+use tombolo_api::crd::OLDEST_KUBERNETES;
 use tombolo_model::names;
 
 use crate::definitions::{definitions, served};
-use crate::inspect::{ClusterSeen, HubSeen, Server};
+use crate::inspect::{ClusterSeen, HubSeen, MemberAtHub, Server};
 use crate::membership::Membership;
 use crate::part::Part;
+use crate::place::MEMBER_LABEL;
 
-/// The oldest Kubernetes that has everything: `discovery.k8s.io/v1`, CEL in definitions by default.
-const OLDEST: (u64, u64) = (1, 25);
 /// Clocks that differ by more make times in conditions hard to read.
 const NOTICEABLE: f64 = 5.0;
 
@@ -55,6 +55,11 @@ impl Findings {
             self.problem(format!(
                 "its namespace at the hub would be {namespace}, which is taken: choose another name"
             ));
+        } else if hub.strangers.contains(&namespace) {
+            self.problem(format!(
+                "namespace {namespace} at the hub is taken, and not by {name}: choose another name, or, if it was made for \
+                 this member, `kubectl label namespace {namespace} {MEMBER_LABEL}={name}` there"
+            ));
         }
         if let Some(id) = cluster.id.as_deref().filter(|id| *id != name) {
             self.problem(format!("the cluster calls itself {id}: join as that, or `tombolo leave` first"));
@@ -67,7 +72,7 @@ impl Findings {
         let identity = &cluster.server.identity;
         for member in &hub.members {
             let same_name = member.cluster == name || member.namespace == namespace;
-            if same_name && member.identity != *identity {
+            if same_name && !member.identity.is_empty() && member.identity != *identity {
                 self.problem(format!(
                     "another cluster is {name} at this hub: choose another name, or, if it is gone for good, \
                      `tombolo leave --force --name {name}`"
@@ -109,7 +114,11 @@ impl Findings {
         if membership.pod_cidrs.is_empty() {
             self.doubt("without --pod-cidr other clusters believe any address of its endpoints");
         }
-        let others = hub.members.iter().filter(|member| member.identity != cluster.server.identity);
+        let (identity, namespace) = (&cluster.server.identity, names::hub_namespace(&membership.cluster));
+        let is_self = |member: &MemberAtHub| {
+            member.identity == *identity || member.identity.is_empty() && member.namespace == namespace
+        };
+        let others = hub.members.iter().filter(|member| !is_self(member));
         for (member, text) in
             others.flat_map(|member| member.pod_cidrs.iter().map(move |text| (member, text)))
         {
@@ -134,9 +143,10 @@ impl Findings {
     fn versions(&mut self, hub: &HubSeen, cluster: &ClusterSeen) {
         for (whose, server) in [("hub", &hub.server), ("cluster", &cluster.server)] {
             let version = &server.version;
-            if numbers(version).is_some_and(|numbers| numbers < OLDEST) {
+            if numbers(version).is_some_and(|numbers| numbers < OLDEST_KUBERNETES) {
+                let (major, minor) = OLDEST_KUBERNETES;
                 self.problem(format!(
-                    "Kubernetes {version} of the {whose} is too old: 1.25 or later is needed"
+                    "Kubernetes {version} of the {whose} is too old: {major}.{minor} or later is needed"
                 ));
             }
         }
@@ -176,7 +186,7 @@ fn overlap(a: &IpNet, b: &IpNet) -> bool {
     a.contains(b) || b.contains(a)
 }
 
-fn numbers(version: &str) -> Option<(u64, u64)> {
+fn numbers(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.trim_start_matches('v').split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
@@ -190,7 +200,6 @@ fn go_together(a: &str, b: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::MemberAtHub;
     use crate::membership::HubAddress;
 
     fn server(identity: &str, part: Part) -> Server {
@@ -230,7 +239,11 @@ mod tests {
         };
         Case {
             membership: membership("a", &["10.1.0.0/16"]),
-            hub: HubSeen { server: server("uid-hub", Part::Hub), members: vec![other] },
+            hub: HubSeen {
+                server: server("uid-hub", Part::Hub),
+                members: vec![other],
+                strangers: ["tombolo-system".to_owned(), "tombolo-hub".to_owned()].into(),
+            },
             cluster: ClusterSeen {
                 server: server("uid-a", Part::Member),
                 id: None,
@@ -257,13 +270,23 @@ mod tests {
             case.hub.members[0].pod_cidrs = vec!["10.1.0.0/16".into()];
         });
         assert_eq!(again, Findings::default(), "who joined may join again");
+        let prepared = found(|case| {
+            case.hub.members[0] = MemberAtHub {
+                namespace: "tombolo-a".into(),
+                cluster: "a".into(),
+                pod_cidrs: vec!["10.1.0.0/16".into()],
+                ..MemberAtHub::default()
+            };
+        });
+        assert_eq!(prepared, Findings::default(), "a place that was made for it waits");
     }
 
     #[test]
     fn each_thing_that_is_wrong_is_one_problem() {
         type Change = fn(&mut Case);
-        let cases: [(&str, Change); 14] = [
+        let cases: [(&str, Change); 16] = [
             ("taken", |case| case.membership.cluster = "system".parse().unwrap()),
+            ("taken, and not by hub", |case| case.membership.cluster = "hub".parse().unwrap()),
             ("calls itself z", |case| case.cluster.id = Some("z".into())),
             ("--cluster-set another", |case| case.cluster.set = Some("another".into())),
             ("another cluster is a", |case| {
@@ -276,7 +299,8 @@ mod tests {
             ("no range", |case| case.membership.pod_cidrs.push("10.1.0.0".into())),
             ("overlaps 10.2.0.0/16 of b", |case| case.membership.pod_cidrs.push("10.0.0.0/8".into())),
             ("overlaps 10.2.0.0/16 of b", |case| case.membership.pod_cidrs.push("10.2.9.0/24".into())),
-            ("too old", |case| case.cluster.server.version = "v1.24.9".into()),
+            ("too old: 1.31 or later", |case| case.cluster.server.version = "v1.30.9".into()),
+            ("too old", |case| case.hub.server.version = "v1.30.9".into()),
             ("tombolo install --hub", |case| drop(case.hub.server.kinds.remove("memberships.tombolo.dev"))),
             ("tombolo install --member", |case| {
                 case.cluster.server.kinds.insert("serviceimports.multicluster.x-k8s.io".into(), [].into());

@@ -1,7 +1,7 @@
 //! Applying manifests: server-side, in order, each at most once changed.
 //!
-//! Doing it again changes nothing. Definitions are applied with care ([`crate::definitions::decide`]) and waited for, since
-//! what follows may be of their kinds.
+//! Doing it again changes nothing, nor does doing it with an earlier version ([`crate::precedence`]). Definitions are applied
+//! with care ([`crate::definitions::decide`]) and waited for, since what follows may be of their kinds.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tombolo_runtime::is_absent;
 use crate::definitions::{Verdict, decide};
 use crate::manifest::Manifest;
 use crate::part::INSTALLER;
+use crate::precedence::later_than;
 
 /// How long a definition may take until it can be used.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,7 +27,7 @@ pub enum Applied {
     Created,
     Changed,
     Unchanged,
-    /// A definition stays as it is, and why.
+    /// It stays as it is, and why.
     Kept(String),
     /// The cluster has no such kind, and can do without.
     NoSuchKind,
@@ -42,6 +43,13 @@ pub enum Error {
     NotEstablished(String),
 }
 
+impl Error {
+    pub(crate) fn refused(manifest: &Manifest, source: kube::Error) -> Self {
+        let (kind, name) = (manifest.kind().to_owned(), manifest.name().to_owned());
+        Self::Refused { kind, name, source: Box::new(source) }
+    }
+}
+
 /// Applies all of them in order, and tells of each.
 pub async fn apply(
     client: &Client,
@@ -49,14 +57,9 @@ pub async fn apply(
     mut tell: impl FnMut(&Manifest, Applied),
 ) -> Result<(), Error> {
     for manifest in manifests {
-        let refused = |source: kube::Error| Error::Refused {
-            kind: manifest.kind().to_owned(),
-            name: manifest.name().to_owned(),
-            source: Box::new(source),
-        };
         let applied = match manifest.kind() {
             "CustomResourceDefinition" => define(client, manifest).await?,
-            _ => put(client, manifest).await.map_err(refused)?,
+            _ => put(client, manifest).await.map_err(|source| Error::refused(manifest, source))?,
         };
         tell(manifest, applied);
     }
@@ -78,7 +81,13 @@ async fn put(client: &Client, manifest: &Manifest) -> Result<Applied, kube::Erro
     let optional = manifest.resource().group == MONITORING;
     let before = match api.get(manifest.name()).await {
         Err(error) if is_absent(&error) => None,
-        found => found?.resource_version(),
+        found => {
+            let found = found?;
+            if let Some(version) = later_than(found.labels(), manifest) {
+                return Ok(Applied::Kept(format!("version {version} made it, which is later than this one")));
+            }
+            found.resource_version()
+        }
     };
     let params = PatchParams::apply(INSTALLER).force();
     let after = match api.patch(manifest.name(), &params, &Patch::Apply(manifest.value())).await {
@@ -94,11 +103,7 @@ async fn put(client: &Client, manifest: &Manifest) -> Result<Applied, kube::Erro
 
 async fn define(client: &Client, manifest: &Manifest) -> Result<Applied, Error> {
     let name = manifest.name().to_owned();
-    let refused = |source: kube::Error| Error::Refused {
-        kind: manifest.kind().to_owned(),
-        name: name.clone(),
-        source: Box::new(source),
-    };
+    let refused = |source| Error::refused(manifest, source);
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let present = api.get_opt(&name).await.map_err(refused)?;
     let ours = serde_json::from_value(manifest.value().clone());

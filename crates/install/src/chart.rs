@@ -107,9 +107,11 @@ fn insert_expressions(text: &str) -> String {
 
 fn description() -> String {
     let version = env!("CARGO_PKG_VERSION");
+    let (major, minor) = crd::OLDEST_KUBERNETES;
     format!(
         "{GENERATED}apiVersion: v2\nname: tombolo\ndescription: Joins Kubernetes clusters, so that a Service exported in one \
-         is used in all\ntype: application\nversion: {version}\nappVersion: \"{version}\"\nkubeVersion: \">=1.25.0-0\"\n"
+         is used in all\ntype: application\nversion: {version}\nappVersion: \"{version}\"\nkubeVersion: \
+         \">={major}.{minor}.0-0\"\n"
     )
 }
 

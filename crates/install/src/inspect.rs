@@ -8,10 +8,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::ListParams;
 use kube::{Api, Client, Error, ResourceExt as _};
 use tombolo_api::about::{CLUSTER_ID_PROPERTY, CLUSTER_SET_PROPERTY, ClusterProperty};
-use tombolo_api::tombolo::Membership;
+use tombolo_api::tombolo::{HUB_NAMESPACE_PREFIX, Membership};
 use tombolo_runtime::is_absent;
 
 use crate::apply::is_established;
+use crate::place::{self, Introduction};
 
 /// An API server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,13 +31,16 @@ pub struct Server {
 pub struct HubSeen {
     pub server: Server,
     pub members: Vec<MemberAtHub>,
+    /// Namespaces that are called as a member's would be, and are none's place.
+    pub strangers: BTreeSet<String>,
 }
 
-/// What a member says about itself at the hub.
+/// A member at the hub: what it says about itself, and, until its agent does, what its place says about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemberAtHub {
     pub namespace: String,
     pub cluster: String,
+    /// Empty where nobody knows: its place was made from files, and its agent has not run yet.
     pub identity: String,
     pub pod_cidrs: Vec<String>,
     pub agent_version: Option<String>,
@@ -57,14 +61,44 @@ pub struct ClusterSeen {
 pub async fn inspect_hub(client: &Client) -> Result<HubSeen, Error> {
     let server = inspect(client).await?;
     let found = none_if_absent(Api::<Membership>::all(client.clone()).list(&ListParams::default()).await)?;
-    let members = found.into_iter().flatten().map(|one| MemberAtHub {
+    let namespaces = Api::<Namespace>::all(client.clone()).list(&ListParams::default()).await?.items;
+    let is_stranger =
+        |one: &&Namespace| one.name_any().starts_with(HUB_NAMESPACE_PREFIX) && place::resident(one).is_none();
+    let strangers = namespaces.iter().filter(is_stranger).map(|one| one.name_any()).collect();
+    Ok(HubSeen { server, members: members(found.into_iter().flatten(), &namespaces), strangers })
+}
+
+/// Everybody who has a place or said something. Where there are both, both count: an agent may not have heard yet of
+/// addresses that its cluster was given.
+fn members(statements: impl Iterator<Item = Membership>, namespaces: &[Namespace]) -> Vec<MemberAtHub> {
+    let stated = statements.map(|one| MemberAtHub {
         namespace: one.namespace().unwrap_or_default(),
         cluster: one.spec.cluster,
         identity: one.spec.identity,
         pod_cidrs: one.spec.pod_cidrs,
         agent_version: one.status.and_then(|status| status.agent_version),
     });
-    Ok(HubSeen { server, members: members.collect() })
+    let mut members: Vec<MemberAtHub> = stated.collect();
+    for namespace in namespaces {
+        let Some(resident) = place::resident(namespace) else { continue };
+        let Introduction { identity, pod_cidrs } = Introduction::read(namespace);
+        let name = namespace.name_any();
+        match members.iter_mut().find(|member| member.namespace == name) {
+            Some(member) => {
+                let more = pod_cidrs.into_iter().filter(|range| !member.pod_cidrs.contains(range));
+                let more: Vec<String> = more.collect();
+                member.pod_cidrs.extend(more);
+            }
+            None => members.push(MemberAtHub {
+                namespace: name,
+                cluster: resident.to_string(),
+                identity: identity.unwrap_or_default(),
+                pod_cidrs,
+                agent_version: None,
+            }),
+        }
+    }
+    members
 }
 
 pub async fn inspect_cluster(client: &Client) -> Result<ClusterSeen, Error> {

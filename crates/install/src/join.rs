@@ -20,6 +20,9 @@ use crate::settings::Settings;
 /// On the pods of a part: for which membership they were started.
 const MEMBERSHIP_ANNOTATION: &str = "tombolo.dev/membership";
 
+/// On the agents' Deployment of a cluster that left: how many there were.
+pub(crate) const REPLICAS_ANNOTATION: &str = "tombolo.dev/replicas";
+
 /// The token that the cluster has, if there is one.
 pub async fn held_token(member: &Client, membership: &Membership) -> Result<Option<String>, Error> {
     let api: Api<Secret> = Api::namespaced(member.clone(), &membership.namespace);
@@ -78,12 +81,16 @@ where
     if annotations[MEMBERSHIP_ANNOTATION] == mark && !stopped {
         return Ok(false);
     }
-    let mut spec = json!({"template": {"metadata": {"annotations": {MEMBERSHIP_ANNOTATION: mark}}}});
+    let mut patch =
+        json!({"spec": {"template": {"metadata": {"annotations": {MEMBERSHIP_ANNOTATION: mark}}}}});
     if stopped {
-        // A cluster that left has none.
-        spec["replicas"] = json!(Settings::default().replicas);
+        // A cluster that left has none, and remembers how many it had.
+        let before = found.annotations().get(REPLICAS_ANNOTATION).and_then(|count| count.parse().ok());
+        let count: i32 = before.unwrap_or(Settings::default().replicas);
+        patch["spec"]["replicas"] = json!(count);
+        patch["metadata"] = json!({"annotations": {REPLICAS_ANNOTATION: null}});
     }
-    let patch = Patch::Merge(json!({"spec": spec}));
+    let patch = Patch::Merge(patch);
     let params = PatchParams { field_manager: Some(INSTALLER.to_owned()), ..PatchParams::default() };
     api.patch(&found.name_any(), &params, &patch).await?;
     Ok(true)

@@ -15,9 +15,9 @@ use crate::{dashboard, definitions, guard, monitor, place, workload};
 /// agent that leaves removes it.
 pub(crate) const INSTALLER: &str = "tombolo-install";
 
-const NAME_LABEL: &str = "app.kubernetes.io/name";
-const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
-const VERSION_LABEL: &str = "app.kubernetes.io/version";
+pub(crate) const NAME_LABEL: &str = "app.kubernetes.io/name";
+pub(crate) const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+pub(crate) const VERSION_LABEL: &str = "app.kubernetes.io/version";
 
 /// Something that can be installed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,9 +81,10 @@ impl Part {
 
     fn rights_at_home(self) -> &'static [Right] {
         match self {
+            Self::Hub => rights::HUB_AT_HOME,
             Self::Member => rights::AGENT_AT_HOME,
             Self::Balancer => rights::BALANCER_AT_HOME,
-            Self::Hub | Self::Dns | Self::Proxy => &[],
+            Self::Dns | Self::Proxy => &[],
         }
     }
 

@@ -1,27 +1,70 @@
 //! What a member has at the hub: a namespace to write in, an account, and what that may do.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 use tombolo_api::tombolo::{HUB_ACCOUNT, MANAGED_BY_LABEL};
 use tombolo_model::{ClusterId, names};
 
 use crate::account::{Account, cluster_role};
 use crate::manifest::Manifest;
-use crate::part::INSTALLER;
+use crate::part::{INSTALLER, NAME_LABEL, VERSION_LABEL};
 use crate::rights;
 
 const READER_ROLE: &str = "tombolo-member-reader";
 const WRITER_ROLE: &str = "tombolo-member-writer";
 /// On a member's namespace at the hub: the member.
-pub(crate) const MEMBER_LABEL: &str = "tombolo.dev/member";
+pub const MEMBER_LABEL: &str = "tombolo.dev/member";
+
+/// On a member's namespace at the hub: what tells its cluster from every other, as in a Membership.
+const IDENTITY_ANNOTATION: &str = "tombolo.dev/identity";
+/// On a member's namespace at the hub: where its pods have their addresses.
+const POD_CIDRS_ANNOTATION: &str = "tombolo.dev/pod-cidrs";
+
+/// What whoever makes a place says about its member. The member's own statement comes when its agent runs; until then this
+/// is all that the next one who joins can be compared with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Introduction {
+    /// Not known where no cluster was asked.
+    pub identity: Option<String>,
+    pub pod_cidrs: Vec<String>,
+}
+
+impl Introduction {
+    pub(crate) fn read(namespace: &Namespace) -> Self {
+        let text = |key: &str| namespace.annotations().get(key).filter(|text| !text.is_empty());
+        let ranges = text(POD_CIDRS_ANNOTATION).into_iter().flat_map(|text| text.split(','));
+        Self {
+            identity: text(IDENTITY_ANNOTATION).cloned(),
+            pod_cidrs: ranges.map(|range| range.trim().to_owned()).collect(),
+        }
+    }
+
+    fn write(&self, namespace: &mut Namespace) {
+        let ranges = (!self.pod_cidrs.is_empty()).then(|| self.pod_cidrs.join(","));
+        let known = [(IDENTITY_ANNOTATION, self.identity.clone()), (POD_CIDRS_ANNOTATION, ranges)];
+        let known = known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        namespace.metadata.annotations = Some(known.collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty());
+    }
+}
 
 /// The place of a member at the hub.
-pub fn place(member: &ClusterId) -> Vec<Manifest> {
-    in_namespace(&names::hub_namespace(member), Some(member.as_str()))
+pub fn place(member: &ClusterId, introduction: &Introduction) -> Vec<Manifest> {
+    in_namespace(&names::hub_namespace(member), member.as_str(), introduction)
+}
+
+/// Whose place a namespace is: it says so, and is called as that member's has to be. One that holds an installation is
+/// nobody's, whatever else it says.
+pub(crate) fn resident(namespace: &Namespace) -> Option<ClusterId> {
+    let member: ClusterId = namespace.labels().get(MEMBER_LABEL)?.parse().ok()?;
+    let is_its = names::hub_namespace(&member) == namespace.name_any();
+    (is_its && !namespace.labels().contains_key(NAME_LABEL)).then_some(member)
 }
 
 /// The same for a namespace whatever its name, such as that of a template.
-pub(crate) fn in_namespace(namespace: &str, member: Option<&str>) -> Vec<Manifest> {
+pub(crate) fn in_namespace(namespace: &str, member: &str, introduction: &Introduction) -> Vec<Manifest> {
     let account = Account { namespace, name: HUB_ACCOUNT };
     let metadata = |name: &str| ObjectMeta {
         name: Some(name.to_owned()),
@@ -30,12 +73,11 @@ pub(crate) fn in_namespace(namespace: &str, member: Option<&str>) -> Vec<Manifes
     };
     let within = |name: &str| ObjectMeta { namespace: Some(namespace.to_owned()), ..metadata(name) };
     let mut own = Namespace { metadata: metadata(namespace), ..Namespace::default() };
-    if let (Some(labels), Some(member)) = (&mut own.metadata.labels, member) {
-        labels.insert(MEMBER_LABEL.to_owned(), member.to_owned());
-    }
+    own.labels_mut().insert(MEMBER_LABEL.to_owned(), member.to_owned());
+    introduction.write(&mut own);
     let mut all = vec![Manifest::of(&own), account.manifest(within(HUB_ACCOUNT)), reader()];
     all.push(account.bound_everywhere(&metadata(&binding(namespace)), READER_ROLE));
-    all.extend(account.within(&within(WRITER_ROLE), rights::MEMBER_WRITER));
+    all.extend(account.within(&versioned(within(WRITER_ROLE)), rights::MEMBER_WRITER));
     all
 }
 
@@ -51,5 +93,52 @@ pub(crate) fn reader() -> Manifest {
         labels: Some([(MANAGED_BY_LABEL.to_owned(), INSTALLER.to_owned())].into()),
         ..ObjectMeta::default()
     };
-    cluster_role(&metadata, rights::MEMBER_READER)
+    cluster_role(&versioned(metadata), rights::MEMBER_READER)
+}
+
+/// Says which version made it: members of later versions may need more of a role, and an earlier one leaves it alone then.
+fn versioned(mut metadata: ObjectMeta) -> ObjectMeta {
+    let labels = metadata.labels.get_or_insert_default();
+    labels.insert(VERSION_LABEL.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    metadata
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn namespace(name: &str, labels: &[(&str, &str)]) -> Namespace {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let metadata =
+            ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+        Namespace { metadata, ..Namespace::default() }
+    }
+
+    #[test]
+    fn a_namespace_is_a_place_only_of_the_member_that_it_names_and_is_called_after() {
+        let whose = |name: &str, labels: &[(&str, &str)]| {
+            resident(&namespace(name, labels)).map(|member| member.to_string())
+        };
+        assert_eq!(whose("tombolo-a", &[(MEMBER_LABEL, "a")]).as_deref(), Some("a"));
+        assert_eq!(whose("tombolo-a", &[]), None);
+        assert_eq!(whose("tombolo-a", &[(MEMBER_LABEL, "b")]), None);
+        assert_eq!(whose("tombolo-a", &[(MEMBER_LABEL, "no id")]), None);
+        let installation = [(MEMBER_LABEL, "a"), (NAME_LABEL, "tombolo")];
+        assert_eq!(whose("tombolo-a", &installation), None, "what was installed there is no member's");
+    }
+
+    #[test]
+    fn a_place_is_that_of_its_member_and_says_what_is_known_of_it() {
+        let member: ClusterId = "a.b".parse().unwrap();
+        let known = Introduction {
+            identity: Some("uid-a".to_owned()),
+            pod_cidrs: vec!["10.1.0.0/16".to_owned(), "fd00:1::/48".to_owned()],
+        };
+        for introduction in [Introduction::default(), known] {
+            let made = place(&member, &introduction);
+            let own: Namespace = serde_json::from_value(made[0].value().clone()).unwrap();
+            assert_eq!(resident(&own), Some(member.clone()));
+            assert_eq!(Introduction::read(&own), introduction);
+        }
+    }
 }

@@ -26,12 +26,8 @@ pub async fn remove(
     mut tell: impl FnMut(&Manifest, Removed),
 ) -> Result<(), Error> {
     for manifest in manifests.iter().rev() {
-        let refused = |source: kube::Error| Error::Refused {
-            kind: manifest.kind().to_owned(),
-            name: manifest.name().to_owned(),
-            source: Box::new(source),
-        };
-        tell(manifest, remove_one(client, manifest).await.map_err(refused)?);
+        let removed = remove_one(client, manifest).await;
+        tell(manifest, removed.map_err(|source| Error::refused(manifest, source))?);
     }
     Ok(())
 }

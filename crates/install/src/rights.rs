@@ -4,7 +4,7 @@
 //! are both noticed.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use tombolo_api::tombolo::HUB_ACCOUNT;
+use tombolo_api::tombolo::{HEARTBEAT, HUB_ACCOUNT};
 
 use crate::membership::HUB_SECRET;
 
@@ -201,14 +201,24 @@ pub(crate) const HUB: &[Right] = &[
         &["memberships"],
         &["list", "watch", "delete"],
     ),
+    may("Heartbeats of members.", LEASES, &["leases"], READ),
     may(
-        "Heartbeats, the hub's own lease, and its mark.",
+        "The hub writes those of members without an agent, and removes those of members that left.",
         LEASES,
         &["leases"],
-        &["get", "list", "watch", "create", "update", "patch", "delete"],
-    ),
+        &["create", "patch", "delete"],
+    )
+    .only(&[HEARTBEAT]),
     may("What happened.", EVENTS, &["events"], &["create"]),
 ];
+
+/// The hub's own part in its own namespace.
+pub(crate) const HUB_AT_HOME: &[Right] = &[may(
+    "The lease that hubs compete for, and the mark by which a restored API server is noticed.",
+    LEASES,
+    &["leases"],
+    &["get", "create", "update", "patch"],
+)];
 
 /// The DNS server reads, and nothing else.
 pub(crate) const DNS: &[Right] = &[

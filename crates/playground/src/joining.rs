@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tombolo_api::tombolo::AddressPool;
-use tombolo_install::{Manifest, Part, Settings};
+use tombolo_install::{Introduction, Manifest, Part, Settings};
 use tombolo_model::ClusterId;
 use tombolo_runtime::unless_there;
 
@@ -39,7 +39,7 @@ pub(crate) async fn prepare_hub(client: &Client) -> Result<(), Error> {
 
 /// A place at the hub for a member, as `tombolo join` makes it.
 pub(crate) async fn admit(hub: &Client, member: &ClusterId) -> Result<(), Error> {
-    put(hub, &tombolo_install::place(member)).await
+    put(hub, &tombolo_install::place(member, &Introduction::default())).await
 }
 
 /// What a member needs before its agent starts.

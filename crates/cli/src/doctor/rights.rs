@@ -96,7 +96,7 @@ const HUB: Account = Account {
         Right("networking.karmada.io", "multiclusterservices/status", "patch"),
         Right("work.karmada.io", "works", "create"),
         Right("", "namespaces", "create"),
-        Right("coordination.k8s.io", "leases", "update"),
+        Right("coordination.k8s.io", "leases", "watch"),
     ],
 };
 

@@ -1,7 +1,8 @@
 //! The shipped RBAC rules are enough for a hub and its agents, and keep members out of each other's namespaces.
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Error};
 use serde_json::{Value, json};
@@ -154,6 +155,33 @@ async fn what_the_shipped_rules_grant_is_what_the_hub_and_its_members_use() {
     let works = rights_of("tombolo-member-works");
     let idle: Vec<String> = works.difference(&of_members.used()).cloned().collect();
     assert!(idle.is_empty(), "granted and never used: {idle:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hub_writes_heartbeats_everywhere_and_other_leases_only_at_home() {
+    let hub = guarded("hub", 1).await;
+    apply(&hub.client(), HUB_RULES).await;
+    let account = hub.client_as(User::service_account("tombolo-system", "tombolo-hub"));
+    let put = async |namespace: &str, name: &str| {
+        let api: Api<Lease> = Api::namespaced(account.clone(), namespace);
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
+            "spec": {"holderIdentity": "test"},
+        });
+        api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(&lease)).await
+    };
+    // Rules are heard of a moment after they are written.
+    until("the rules count", || async { put("default", "heartbeat").await.is_ok() }).await;
+    until("the rules count at home", || async { put("tombolo-system", "tombolo-hub").await.is_ok() }).await;
+    assert!(is_forbidden(put("default", "tombolo-hub").await), "made");
+    let others: Api<Lease> = Api::namespaced(hub.client(), "default");
+    let lease = json!({"metadata": {"name": "someones"}, "spec": {"holderIdentity": "someone"}});
+    others.create(&PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
+    assert!(is_forbidden(put("default", "someones").await), "taken over");
+    let as_hub: Api<Lease> = Api::namespaced(account.clone(), "default");
+    assert!(is_forbidden(as_hub.get("someones").await));
+    assert!(is_forbidden(as_hub.delete("someones", &DeleteParams::default()).await));
+    as_hub.delete("heartbeat", &DeleteParams::default()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
 mod gitops;
+mod hub_as_member;
+mod places;
 mod refusals;
 mod story;
 mod upgrade;

@@ -36,6 +36,52 @@ fn a_cluster_that_does_not_fit_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
+fn who_joined_counts_before_its_agent_has_said_anything() {
+    let world = World::start();
+    let join = |line: &str| world.tombolo(&format!("join --hub-context hub {line}"));
+    world.tombolo("install --hub --context hub").succeeds();
+    for member in ["east", "west"] {
+        world.tombolo(&format!("install --member --context {member}")).succeeds();
+    }
+    join("--name east --context east --pod-cidr 10.1.0.0/16").succeeds();
+    assert_eq!(world.at("hub").run("get memberships -A -o name").succeeds(), "");
+    join("--name west --context west --pod-cidr 10.1.128.0/17")
+        .fails("10.1.128.0/17 overlaps 10.1.0.0/16 of east");
+    join("--name east --context west").fails("another cluster is east at this hub");
+    world.at("east").run("delete clusterproperties --all").succeeds();
+    join("--name other --context east").fails("the cluster is a member already, as east");
+    // The same cluster may say something else about itself, and then that counts.
+    join("--name east --context east --pod-cidr 10.3.0.0/16").succeeds();
+    join("--name west --context west --pod-cidr 10.1.128.0/17").succeeds();
+}
+
+#[test]
+fn a_cluster_leaves_under_its_own_name_only() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    for member in ["east", "west"] {
+        world.tombolo(&format!("install --member --context {member}")).succeeds();
+        world.tombolo(&format!("join --name {member} --context {member} --hub-context hub")).succeeds();
+    }
+    let leave = |name: &str, context: &str| {
+        world.tombolo(&format!("leave --name {name} --context {context} --hub-context hub"))
+    };
+    leave("est", "east").fails("the cluster calls itself east, not est: leave with `--name east`");
+    leave("west", "east").fails("nothing was changed");
+    world.at("east").run("delete clusterproperties --all").succeeds();
+    leave("est", "east").fails("the cluster is east at this hub, not est");
+    leave("west", "east").fails("west at this hub is another cluster");
+    for member in ["east", "west"] {
+        world.at("hub").run(&format!("get namespace tombolo-{member}")).succeeds();
+        world.at(member).run("get -n tombolo-system secret tombolo-hub").succeeds();
+        let agents = world.json(member, "get deployment -n tombolo-system tombolo-agent");
+        assert_eq!(agents["spec"]["replicas"], 2, "{member}");
+    }
+    leave("east", "east").succeeds();
+    world.at("hub").run("get namespace tombolo-east").fails(1, &["NotFound"]);
+}
+
+#[test]
 fn the_command_line_wants_a_part_and_a_name() {
     let world = World::start();
     for line in [

@@ -107,6 +107,63 @@ fn clusters_are_installed_join_share_a_service_and_leave_without_a_trace() {
     eventually("ready again", || west.is_ready());
 }
 
+#[test]
+fn who_comes_back_has_as_many_agents_as_before() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    world.tombolo("install --member --replicas 3 --context east").succeeds();
+    let replicas =
+        || world.json("east", "get deployment -n tombolo-system tombolo-agent")["spec"]["replicas"].clone();
+    world.tombolo(EAST).succeeds();
+    for _ in 0..2 {
+        // The second time nothing is left to end, and still nothing is forgotten.
+        world.tombolo("leave --name east --context east --hub-context hub").succeeds();
+        assert_eq!(replicas(), 0);
+    }
+    world.tombolo(EAST).succeeds();
+    assert_eq!(replicas(), 3);
+    world.tombolo("leave --name east --context east --hub-context hub").succeeds();
+    world
+        .at("east")
+        .run("annotate deployment -n tombolo-system tombolo-agent tombolo.dev/replicas-")
+        .succeeds();
+    world.tombolo(EAST).succeeds();
+    assert_eq!(replicas(), 2, "where nobody remembers, as many as usual");
+}
+
+#[test]
+fn whoever_leaves_waits_for_pods_that_are_still_on_their_way_out() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    world.tombolo("install --member --context east").succeeds();
+    world.tombolo(EAST).succeeds();
+    // On a node, so that it goes only when its kubelet, which is the test, says so.
+    let pod = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "last", "namespace": "tombolo-system", "finalizers": ["example.com/kubelet"],
+            "labels": {"app.kubernetes.io/name": "tombolo", "app.kubernetes.io/component": "agent"},
+        },
+        "spec": {"containers": [{"name": "agent", "image": "tombolo"}]},
+    });
+    eventually("made", || world.at("east").feed("apply -f -", &pod.to_string()).code() == Some(0));
+    let mut leaving = world.start_tombolo("leave --name east --context east --hub-context hub");
+    let replicas =
+        || world.json("east", "get deployment -n tombolo-system tombolo-agent")["spec"]["replicas"].clone();
+    eventually("asked to end", || replicas() == 0);
+    world.at("east").run("delete pod -n tombolo-system last --wait=false").succeeds();
+    let is_going =
+        || world.json("east", "get pod -n tombolo-system last")["metadata"]["deletionTimestamp"].is_string();
+    eventually("on its way out", is_going);
+    assert!(leaving.try_wait().unwrap().is_none(), "an agent may still work");
+    world.at("hub").run("get namespace tombolo-east").succeeds();
+    let gone = r#"{"metadata":{"finalizers":null}}"#;
+    world.at("east").run(&format!("patch pod -n tombolo-system last --type=merge -p {gone}")).succeeds();
+    finish(leaving).succeeds();
+    world.at("hub").run("get namespace tombolo-east").fails(1, &["NotFound"]);
+}
+
 /// The names of all that agents may have made.
 fn everything(world: &World, context: &str) -> String {
     let kinds =
@@ -211,4 +268,22 @@ fn core_dns_passes_the_zones_on_when_asked_to_and_is_as_before_without_the_part(
         said.contains("customresourcedefinition/serviceimports.multicluster.x-k8s.io deleted\n"),
         "{said}"
     );
+}
+
+#[test]
+fn kinds_that_another_part_needs_stay_when_one_is_taken_out() {
+    let world = World::start();
+    world.tombolo("install --member --dns --context east").succeeds();
+    world.at("east").run("create namespace demo").succeeds();
+    world.at("east").feed("apply -f -", &exported_echo(&EDITIONS)).succeeds();
+    let exports = "customresourcedefinition/serviceexports.multicluster.x-k8s.io";
+    let said = world.tombolo("uninstall --dns --kinds --context east").succeeds();
+    assert!(said.contains(&format!("{exports} stays: tombolo-agent in tombolo-system needs it\n")), "{said}");
+    assert!(said.contains("deployment/tombolo-dns deleted\n"), "{said}");
+    world.at("east").run("get serviceexports.multicluster.x-k8s.io -n demo echo").succeeds();
+    // The same part in another namespace is another one.
+    let said = world.tombolo("uninstall --member --kinds --namespace elsewhere --context east").succeeds();
+    assert!(!said.contains(&format!("{exports} deleted\n")), "{said}");
+    let said = world.tombolo("uninstall --member --kinds --context east").succeeds();
+    assert!(said.contains(&format!("{exports} deleted\n")), "{said}");
 }

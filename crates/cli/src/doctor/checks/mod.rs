@@ -5,7 +5,7 @@ mod between;
 use std::collections::BTreeSet;
 
 use kube::ResourceExt as _;
-use tombolo_api::crd;
+use tombolo_api::crd::{self, OLDEST_KUBERNETES};
 
 use self::between::{addresses, heard, neighbours, parts, ways};
 use super::examine::{Examinations, Examined};
@@ -20,8 +20,6 @@ const AT_HUB: [&str; 2] = ["memberships.tombolo.dev", "serviceoffers.tombolo.dev
 /// Only needed for `tombolo hub`.
 const FOR_HUB_PART: [&str; 3] =
     ["clusters.cluster.karmada.io", "multiclusterservices.networking.karmada.io", "works.work.karmada.io"];
-/// The oldest Kubernetes that has everything: `discovery.k8s.io/v1`, CEL in definitions by default.
-const OLDEST: (u32, u32) = (1, 25);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
@@ -118,10 +116,11 @@ fn one_member(survey: &Survey, member: &MemberSeen, examined: &Examinations) -> 
 
 fn server(cluster: &str, found: &Examined) -> Vec<Check> {
     let version = match read_version(&found.version) {
-        Some(version) if version < OLDEST => {
+        Some(version) if version < OLDEST_KUBERNETES => {
             let what = format!("Kubernetes {} is too old", found.version);
+            let (major, minor) = OLDEST_KUBERNETES;
             Check::new("version", cluster, Mark::Bad, what)
-                .advice(format!("{}.{} or later is needed", OLDEST.0, OLDEST.1))
+                .advice(format!("{major}.{minor} or later is needed"))
         }
         _ => Check::new("version", cluster, Mark::Good, format!("Kubernetes {}", found.version)),
     };

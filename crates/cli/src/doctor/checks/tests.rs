@@ -76,7 +76,7 @@ fn where_all_is_well_every_check_is_good() {
 fn each_thing_that_is_wrong_is_found_where_it_is_with_something_to_do() {
     type Break = fn(&mut Examined);
     let cases: [(&str, Break, Mark); 6] = [
-        ("version", |one| one.version = "v1.20.3".into(), Mark::Bad),
+        ("version", |one| one.version = "v1.30.3".into(), Mark::Bad),
         ("clock", |one| one.ahead = Some(-60.0), Mark::Doubtful),
         ("kinds", |one| drop(one.kinds.remove("serviceexports.multicluster.x-k8s.io")), Mark::Bad),
         (

@@ -1,0 +1,99 @@
+//! Which of two versions counts where both apply the same objects: the later one, whoever comes last.
+//!
+//! Neighbouring versions run side by side, and each brings roles and workloads. What a later one made says so in its label
+//! and stays: an earlier program would take from running pods what they need.
+
+use std::collections::BTreeMap;
+
+use kube::{Client, ResourceExt as _};
+use tombolo_api::tombolo::MANAGED_BY_LABEL;
+use tombolo_runtime::is_absent;
+
+use crate::apply::{Error, api};
+use crate::manifest::Manifest;
+use crate::part::{INSTALLER, VERSION_LABEL};
+
+/// A workload that a later version installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// As people write it: kind and name.
+    pub object: String,
+    pub version: String,
+}
+
+/// The workloads among `manifests` that are there already, from a later version. What else of it is there stays by itself.
+pub async fn later_workloads(client: &Client, manifests: &[Manifest]) -> Result<Vec<Later>, Error> {
+    let mut later = Vec::new();
+    for manifest in manifests.iter().filter(|one| ["Deployment", "DaemonSet"].contains(&one.kind())) {
+        let found = match api(client, manifest).get(manifest.name()).await {
+            Err(error) if is_absent(&error) => continue,
+            found => found.map_err(|source| Error::refused(manifest, source))?,
+        };
+        let object = format!("{}/{}", manifest.kind().to_lowercase(), manifest.name());
+        let version = later_than(found.labels(), manifest).map(str::to_owned);
+        later.extend(version.map(|version| Later { object, version }));
+    }
+    Ok(later)
+}
+
+/// The version of what is there, if it is ours and later than the manifest's. What says no version is no later.
+pub(crate) fn later_than<'a>(there: &'a BTreeMap<String, String>, manifest: &Manifest) -> Option<&'a str> {
+    let own = manifest.value()["metadata"]["labels"][VERSION_LABEL].as_str()?;
+    let is_ours = there.get(MANAGED_BY_LABEL).is_some_and(|by| by == INSTALLER);
+    there.get(VERSION_LABEL).map(String::as_str).filter(|version| is_ours && is_later(version, own))
+}
+
+/// Whether `a` comes after `b`. What cannot be read comes after nothing, nor does one candidate of a release after another.
+fn is_later(a: &str, b: &str) -> bool {
+    matches!((read(a), read(b)), (Some(a), Some(b)) if a > b)
+}
+
+/// Three numbers, and whether that is the release itself.
+fn read(version: &str) -> Option<([u64; 3], bool)> {
+    let version = version.trim_start_matches('v').split('+').next()?;
+    let (numbers, is_release) = match version.split_once('-') {
+        Some((numbers, _)) => (numbers, false),
+        None => (version, true),
+    };
+    let numbers: Vec<u64> = numbers.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    Some((numbers.try_into().ok()?, is_release))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn versions_follow_each_other_by_numbers_and_not_by_letters() {
+        let later = [
+            ("0.2.0", "0.1.9"),
+            ("0.10.0", "0.9.0"),
+            ("1.0.0", "0.99.99"),
+            ("0.1.1", "v0.1.0"),
+            ("1.0.0", "1.0.0-rc.1"),
+        ];
+        for (a, b) in later {
+            assert!(is_later(a, b) && !is_later(b, a), "{a} {b}");
+        }
+        for (a, b) in [("0.1.0", "0.1.0"), ("0.1.0", "0.1.0+built"), ("dev", "0.1.0"), ("1.0.0-a", "1.0.0-b")]
+        {
+            assert!(!is_later(a, b) && !is_later(b, a), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_ours_and_says_a_later_version_counts() {
+        let labels = |labels: &[(&str, &str)]| -> BTreeMap<String, String> {
+            labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let manifest = Manifest::from_value(json!({"metadata": {"labels": {VERSION_LABEL: "0.1.0"}}}));
+        let silent = Manifest::from_value(json!({"metadata": {}}));
+        let ours = labels(&[(MANAGED_BY_LABEL, INSTALLER), (VERSION_LABEL, "0.2.0")]);
+        assert_eq!(later_than(&ours, &manifest), Some("0.2.0"));
+        assert_eq!(later_than(&ours, &silent), None);
+        assert_eq!(later_than(&labels(&[(VERSION_LABEL, "0.2.0")]), &manifest), None, "somebody else's");
+        assert_eq!(later_than(&labels(&[(MANAGED_BY_LABEL, INSTALLER)]), &manifest), None);
+    }
+}
