@@ -14,21 +14,14 @@ use tombolo_api::karmada::work::{
 };
 use tombolo_model::multi_cluster_service::{self, Version, is_collectable};
 use tombolo_runtime::{
-    Change, Controller, Extent, Key, Kind, Next, Queue, delete, find, is_conflict, put, unless_gone,
-    unless_there,
+    Change, Controller, Extent, Key, Next, Queue, delete, find, is_conflict, put, unless_gone, unless_there,
 };
 
 use crate::attach::{Attachments, Wish, is_local_first, service_of};
 use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targets};
+use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, WORK_GENERATION_ANNOTATION, mark};
 use crate::shared::{Shared, WRITER};
 use crate::status::{Done, Outcome, Standing, tell_applied};
-
-/// Annotation of a Service in the member: the generation of the Work it was made from.
-const WORK_GENERATION_ANNOTATION: &str = "tombolo.dev/work-generation";
-/// Annotation of a Service in the member that was there before: it stays when the Work goes.
-pub(crate) const ADOPTED_ANNOTATION: &str = "tombolo.dev/adopted";
-/// Annotation of an object whose Work says that it stays when the Work goes.
-pub(crate) const PRESERVED_ANNOTATION: &str = "tombolo.dev/preserved";
 
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -206,7 +199,7 @@ impl Executor {
             return Ok(Done::with_status(status_of(foreign)));
         }
         let mut desired = service.clone();
-        self.mark(work, &mut desired);
+        mark(&mut desired, work, &self.shared.namespace);
         let annotations = desired.metadata.annotations.get_or_insert_default();
         let generation = work.metadata.generation.unwrap_or_default();
         annotations.insert(WORK_GENERATION_ANNOTATION.to_owned(), generation.to_string());
@@ -262,27 +255,13 @@ impl Executor {
             }
         }
         let mut desired = slice.clone();
-        self.mark(work, &mut desired);
+        mark(&mut desired, work, &self.shared.namespace);
         put(WRITER, &api, current.as_deref(), &desired, Extent::Whole).await?;
         Ok(done)
     }
 
-    /// Puts on an object whose it is, whatever the manifest says.
-    fn mark<K: Kind>(&self, work: &Work, object: &mut K) {
-        object.labels_mut().insert(MANAGED_LABEL.to_owned(), "true".to_owned());
-        let annotations: BTreeMap<&str, String> = BTreeMap::from([
-            (NAMESPACE_ANNOTATION, self.shared.namespace.clone()),
-            (NAME_ANNOTATION, work.name_any()),
-        ]);
-        let annotations = annotations.into_iter().map(|(key, value)| (key.to_owned(), value));
-        object.annotations_mut().extend(annotations);
-        if work.spec.preserve_resources_on_deletion == Some(true) {
-            object.annotations_mut().insert(PRESERVED_ANNOTATION.to_owned(), "true".to_owned());
-        }
-    }
-
     /// Whether the Work that made an object is gone or does not hold it any more.
-    fn is_orphan<K: Kind>(&self, object: &K, target: &Target) -> bool {
+    fn is_orphan<K: Made>(&self, object: &K, target: &Target) -> bool {
         let Some(maker) = self.shared.maker(object) else { return false };
         let wanted = self.shared.work(&maker).is_some_and(|work| targets(&work).contains(target));
         !wanted && !object.annotations().contains_key(PRESERVED_ANNOTATION)

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use kube::{Client, ResourceExt};
-use tombolo_api::karmada::MANAGED_LABEL;
-use tombolo_api::karmada::work::{NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work};
+use kube::Client;
+use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::ServiceRef;
 use tombolo_model::multi_cluster_service::service_of;
 use tombolo_runtime::{Cache, Key};
 
 use crate::manifest::{Target, targets};
+use crate::mark::{self, Made};
 use crate::{Config, Member, Metrics};
 
 /// Who the API servers see writing.
@@ -61,11 +61,8 @@ impl Shared {
     }
 
     /// The Work that put an object into the member, if one of this member did.
-    pub(crate) fn maker<K: ResourceExt>(&self, object: &K) -> Option<String> {
-        let annotation = |key: &str| object.annotations().get(key);
-        let is_marked = object.labels().get(MANAGED_LABEL).is_some_and(|value| value == "true");
-        let is_here = annotation(NAMESPACE_ANNOTATION) == Some(&self.namespace);
-        annotation(NAME_ANNOTATION).filter(|_| is_marked && is_here).cloned()
+    pub(crate) fn maker<K: Made>(&self, object: &K) -> Option<String> {
+        mark::maker(object, &self.namespace)
     }
 }
 

@@ -6,6 +6,7 @@ mod access;
 mod clusters;
 mod fleet;
 mod health;
+mod karmada;
 mod local_first;
 mod scale;
 mod simulation;
