@@ -1,6 +1,8 @@
 //! What is said in the status of a Work: whether the member has applied it, and how the objects do there.
 //!
-//! Each condition has a writer of its own, so that the two controllers do not undo each other's.
+//! The two controllers each have a condition in one list. In Karmada's own definition of a Work that list is atomic: whoever
+//! writes one condition writes all of them. So all are written, as they were when they were looked at: who comes second gets
+//! a conflict and looks again.
 
 use std::time::Duration;
 
@@ -15,8 +17,6 @@ use tombolo_api::karmada::work::{Health, ManifestStatus, Work, WorkCondition, Wo
 use crate::manifest::{Manifest, identifier};
 use crate::shared::{Shared, WRITER};
 
-/// The writer of the condition that slices are reported.
-const COLLECTOR: &str = "tombolo-works-collector";
 const APPLIED: &str = "Manifest has been successfully applied";
 
 const ATTACHED: &str =
@@ -61,15 +61,14 @@ pub(crate) async fn tell_applied(
     work: &Work,
     results: &[(Option<Manifest>, Outcome)],
 ) -> Result<(), Error> {
-    let held = conditions(work);
+    let mut conditions = conditions(work);
     let desired = applied(results);
     let only_slices = results.iter().all(|(manifest, _)| matches!(manifest, Some(Manifest::Slice(_))));
-    let before = condition::find(&held, WorkCondition::Applied);
+    let before = condition::find(&conditions, WorkCondition::Applied);
     let stays = before.filter(|before| {
         only_slices && before.status == Status::True.as_str() && desired.status == Status::True
     });
     let generation = stays.map_or(work.metadata.generation, |stays| stays.observed_generation);
-    let mut conditions = held.clone();
     let now = Time(shared.config.clock.now());
     let news = condition::set(&mut conditions, desired.observed(generation), now);
     let statuses = manifest_statuses(results);
@@ -77,9 +76,7 @@ pub(crate) async fn tell_applied(
     if !news && same {
         return Ok(());
     }
-    let own = condition::find(&conditions, WorkCondition::Applied);
-    let status = json!({"conditions": own.into_iter().collect::<Vec<_>>(), "manifestStatuses": statuses});
-    write(shared, work, WRITER, status).await
+    write(shared, work, json!({"conditions": conditions, "manifestStatuses": statuses})).await
 }
 
 fn applied(results: &[(Option<Manifest>, Outcome)]) -> Desired {
@@ -124,8 +121,7 @@ pub(crate) async fn tell_collected(
     if !news {
         return Ok(());
     }
-    let own = condition::find(&conditions, COLLECTED_CONDITION);
-    write(shared, work, COLLECTOR, json!({"conditions": own.into_iter().collect::<Vec<_>>()})).await
+    write(shared, work, json!({"conditions": conditions})).await
 }
 
 fn collected(outcome: Result<(), &Error>) -> Desired {
@@ -142,15 +138,11 @@ fn conditions(work: &Work) -> Vec<Condition> {
     work.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
 }
 
-async fn write(shared: &Shared, work: &Work, writer: &str, status: Value) -> Result<(), Error> {
+async fn write(shared: &Shared, work: &Work, status: Value) -> Result<(), Error> {
     let api: Api<Work> = Api::namespaced(shared.hub.clone(), &shared.namespace);
-    let body = json!({
-        "apiVersion": "work.karmada.io/v1alpha1",
-        "kind": "Work",
-        "metadata": {"name": work.name_any()},
-        "status": status,
-    });
-    let params = PatchParams::apply(writer).force();
-    let written = api.patch_status(&work.name_any(), &params, &Patch::Apply(&body)).await;
+    let metadata = json!({"resourceVersion": work.resource_version()});
+    let patch = json!({"metadata": metadata, "status": status});
+    let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
+    let written = api.patch_status(&work.name_any(), &params, &Patch::Merge(&patch)).await;
     tombolo_runtime::unless_gone(written)
 }

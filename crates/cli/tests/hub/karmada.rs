@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tombolo_agent::retire;
+use tombolo_api::karmada::networking::PROVISION_LABEL;
 use tombolo_api::karmada::work::Work;
-use tombolo_testkit::{linger, until};
+use tombolo_testkit::{embedded_only, linger, until};
 
 use crate::fleet::{Fleet, NAMESPACE, apply};
 
@@ -90,4 +92,39 @@ async fn works_of_others_are_neither_executed_nor_spoken_of() {
         assert_eq!(works.get(&work.name_any()).await.unwrap(), work);
     }
     assert_eq!(fleet.members[0].api::<Service>().get_opt("bar").await.unwrap(), None);
+}
+
+/// Karmada's definition of a Work says nothing of how conditions are merged, so whoever applies one replaces them all.
+async fn with_karmadas_work(fleet: &Fleet) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(fleet.hub.client());
+    let mut work = definitions.get("works.work.karmada.io").await.unwrap();
+    let schema = work.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+    let status = schema.properties.as_mut().unwrap().get_mut("status").unwrap();
+    let conditions = status.properties.as_mut().unwrap().get_mut("conditions").unwrap();
+    assert_eq!(conditions.x_kubernetes_list_type.take().as_deref(), Some("map"));
+    conditions.x_kubernetes_list_map_keys = None;
+    definitions.replace("works.work.karmada.io", &PostParams::default(), &work).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_karmadas_definition_of_a_work_its_conditions_stand_side_by_side() {
+    embedded_only!("the definitions of a real server are lent to the next test");
+    let fleet = Fleet::of(2).await;
+    with_karmadas_work(&fleet).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    let told = || async {
+        let works: Api<Work> = Api::namespaced(fleet.hub.client(), "karmada-es-member1");
+        let works = works.list(&Default::default()).await.unwrap().items;
+        let service = works.into_iter().find(|work| work.labels().contains_key(PROVISION_LABEL));
+        let status = service.and_then(|work| Some((work.resource_version()?, work.status?)));
+        status.map(|(version, status)| (version, status.conditions.len()))
+    };
+    until("both are told", || async { told().await.is_some_and(|(_, count)| count == 2) }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    linger(Duration::from_secs(10)).await;
+    let before = told().await;
+    linger(Duration::from_secs(60)).await;
+    assert_eq!(told().await, before, "nobody writes over the other one");
+    assert!(fleet.all_true().await);
 }
