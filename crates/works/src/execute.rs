@@ -9,9 +9,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::json;
 use tombolo_api::karmada::MANAGED_LABEL;
-use tombolo_api::karmada::work::{
-    CONFLICT_RESOLUTION_ANNOTATION, ConflictResolution, NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work,
-};
+use tombolo_api::karmada::work::{NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work};
 use tombolo_model::multi_cluster_service::{self, Version, is_collectable};
 use tombolo_runtime::{
     Change, Controller, Extent, Key, Next, Queue, delete, find, is_conflict, put, unless_gone, unless_there,
@@ -20,6 +18,7 @@ use tombolo_runtime::{
 use crate::attach::{Attachments, Wish, is_local_first, service_of};
 use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targets};
 use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, WORK_GENERATION_ANNOTATION, mark};
+use crate::service;
 use crate::shared::{Shared, WRITER};
 use crate::status::{Done, Outcome, Standing, tell_applied};
 
@@ -168,7 +167,9 @@ impl Executor {
     async fn apply_one(&self, work: &Work, manifest: &Manifest) -> Applied {
         self.has_namespace(&manifest.target().key.namespace).await?;
         match manifest {
-            Manifest::Service(service) => self.apply_service(work, service).await,
+            Manifest::Service(service) => {
+                Ok(Done::with_status(service::apply(&self.shared, work, service).await?))
+            }
             Manifest::Slice(slice) => self.apply_slice(work, slice).await,
         }
     }
@@ -187,31 +188,6 @@ impl Executor {
                 Ok(unless_there(api.create(&PostParams::default(), &namespace).await)?)
             }
         }
-    }
-
-    /// Makes the Service, unless somebody else has one of the name: that one is used as it is.
-    async fn apply_service(&self, work: &Work, service: &Service) -> Applied {
-        let key = Key::of(service);
-        let api: Api<Service> = Api::namespaced(self.shared.member.client.clone(), &key.namespace);
-        let current = find(&api, self.shared.member.services.get(&key), &key.name).await?;
-        let foreign = current.as_ref().filter(|current| self.shared.maker(&***current).is_none());
-        if let Some(foreign) = foreign.filter(|_| !overwrites(service)) {
-            return Ok(Done::with_status(status_of(foreign)));
-        }
-        let mut desired = service.clone();
-        mark(&mut desired, work, &self.shared.namespace);
-        let annotations = desired.metadata.annotations.get_or_insert_default();
-        let generation = work.metadata.generation.unwrap_or_default();
-        annotations.insert(WORK_GENERATION_ANNOTATION.to_owned(), generation.to_string());
-        if foreign.is_some() {
-            annotations.insert(ADOPTED_ANNOTATION.to_owned(), "true".to_owned());
-        } else if let Some(adopted) =
-            current.as_ref().and_then(|held| held.annotations().get(ADOPTED_ANNOTATION))
-        {
-            annotations.insert(ADOPTED_ANNOTATION.to_owned(), adopted.clone());
-        }
-        let written = put(WRITER, &api, current.as_deref(), &desired, Extent::Part).await?;
-        Ok(Done::with_status(written.as_ref().or(current.as_deref()).and_then(status_of)))
     }
 
     /// Makes the slice, or takes it back while the strategy does without it.
@@ -296,13 +272,4 @@ pub(crate) async fn release(api: &Api<Service>, service: &Service) -> Result<(),
     let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
     let patch = json!({"metadata": metadata});
     unless_gone(api.patch(&service.name_any(), &params, &Patch::Merge(&patch)).await)
-}
-
-fn overwrites(service: &Service) -> bool {
-    let word = service.annotations().get(CONFLICT_RESOLUTION_ANNOTATION);
-    word.is_some_and(|word| word == ConflictResolution::Overwrite.as_str())
-}
-
-fn status_of(service: &Service) -> Option<serde_json::Value> {
-    service.status.as_ref().and_then(|status| serde_json::to_value(status).ok())
 }

@@ -16,6 +16,7 @@ mod manifest;
 mod mark;
 mod member;
 mod metrics;
+mod service;
 mod shared;
 mod status;
 mod withdraw;

@@ -9,6 +9,7 @@ mod health;
 mod karmada;
 mod local_first;
 mod scale;
+mod services;
 mod simulation;
 mod stories;
 mod truth;
