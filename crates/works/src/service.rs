@@ -5,6 +5,8 @@
 //! Service is created, not applied, where there seems to be none, and every change names the object and the version it is
 //! meant for: who was wrong gets a conflict and looks again.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Error, ResourceExt};
@@ -48,9 +50,28 @@ fn desired(shared: &Shared, work: &Work, service: &Service) -> Service {
     desired
 }
 
-/// Whether nothing has to be written. The server fills in what nobody asked for.
+/// Whether nothing has to be written. The server fills in what nobody asked for, but no selector: one key more selects
+/// other pods, or none.
 fn is_as_wanted(current: &Service, desired: &Service) -> bool {
-    holds(current, desired, Extent::Part)
+    holds(current, desired, Extent::Part) && selector(current) == selector(desired)
+}
+
+fn selector(service: &Service) -> BTreeMap<String, String> {
+    service.spec.as_ref().and_then(|spec| spec.selector.clone()).unwrap_or_default()
+}
+
+/// The merge patch that takes away what applying left there: what somebody added to a list or to the selector.
+fn trimming(written: &Service, desired: &Service) -> Result<Value, Error> {
+    let mut patch = serde_json::to_value(desired).map_err(Error::SerdeError)?;
+    let wanted = selector(desired);
+    if wanted.is_empty() {
+        patch["spec"]["selector"] = Value::Null;
+    } else {
+        let stray = selector(written).into_keys().filter(|key| !wanted.contains_key(key));
+        stray.for_each(|key| patch["spec"]["selector"][key] = Value::Null);
+    }
+    patch["metadata"]["resourceVersion"] = json!(written.resource_version());
+    Ok(patch)
 }
 
 /// Makes exactly this Service, in exactly this version, what is desired.
@@ -70,9 +91,7 @@ async fn change(api: &Api<Service>, current: &Service, mut desired: Service) -> 
     if is_as_wanted(&written, &desired) {
         return Ok(written);
     }
-    // What somebody else added to a list of ours stays there when ours is applied; a merge replaces lists.
-    desired.metadata.resource_version = written.resource_version();
-    api.patch(&name, &merging, &Patch::Merge(&desired)).await
+    api.patch(&name, &merging, &Patch::Merge(&trimming(&written, &desired)?)).await
 }
 
 /// The change that makes what we created, or merged, count as applied; `None` if it does. Only what was applied goes when
@@ -117,6 +136,23 @@ mod tests {
     fn entry(manager: &str, operation: &str) -> Value {
         json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1",
             "fieldsV1": {"f:spec": {}}})
+    }
+
+    fn selecting(selector: &Value) -> Service {
+        from_value(json!({"metadata": {"name": "foo"}, "spec": {"selector": selector, "type": "ClusterIP"}}))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_selector_is_as_wanted_only_as_a_whole() {
+        let (wanted, none) = (selecting(&json!({"app": "foo"})), selecting(&Value::Null));
+        let more = selecting(&json!({"app": "foo", "tier": "web"}));
+        assert!(is_as_wanted(&wanted, &wanted) && is_as_wanted(&none, &none));
+        assert!(!is_as_wanted(&more, &wanted), "it selects other pods");
+        assert!(!is_as_wanted(&wanted, &none), "its endpoints are somebody's own");
+        let trimmed = |desired: &Service| trimming(&more, desired).unwrap()["spec"]["selector"].clone();
+        assert_eq!(trimmed(&wanted), json!({"app": "foo", "tier": null}));
+        assert_eq!(trimmed(&none), Value::Null);
     }
 
     #[test]

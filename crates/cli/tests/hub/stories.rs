@@ -150,6 +150,12 @@ async fn what_is_changed_by_hand_is_put_right_and_what_is_deleted_comes_back() {
     let services = member2.api::<Service>();
     services.delete("foo", &DeleteParams::default()).await.unwrap();
     until("the Service is back", || async { member2.service().await.is_some() }).await;
+    let patch = json!({"spec": {"selector": {"tier": "web"}}});
+    services.patch("foo", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    until("it selects what it should", || async {
+        member2.service().await.unwrap().spec.unwrap().selector == Some([("app".into(), "foo".into())].into())
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
