@@ -12,6 +12,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
 use tombolo_api::karmada::work::{CONFLICT_RESOLUTION_ANNOTATION, ConflictResolution, Work};
+use tombolo_model::strategy::keep_aside;
 use tombolo_runtime::{Extent, Key, find, holds};
 
 use crate::mark::{ADOPTED_ANNOTATION, WORK_GENERATION_ANNOTATION, mark};
@@ -35,6 +36,7 @@ pub(crate) async fn apply(shared: &Shared, work: &Work, service: &Service) -> Re
     if let Some(adopted) = if is_foreign { Some("true".to_owned()) } else { adopted } {
         desired.annotations_mut().insert(ADOPTED_ANNOTATION.to_owned(), adopted);
     }
+    keep_aside(&current, &mut desired);
     if is_as_wanted(&current, &desired) {
         return Ok(status_of(&current));
     }
