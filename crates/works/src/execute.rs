@@ -1,23 +1,20 @@
 //! Applying what Works hold, and removing what they no longer do.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use kube::{Api, Error, ResourceExt};
-use serde_json::json;
-use tombolo_api::karmada::MANAGED_LABEL;
-use tombolo_api::karmada::work::{NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work};
+use tombolo_api::karmada::work::Work;
 use tombolo_model::multi_cluster_service::{self, Version, is_collectable};
 use tombolo_runtime::{
-    Change, Controller, Extent, Key, Next, Queue, delete, find, is_conflict, put, unless_gone, unless_there,
+    Change, Controller, Extent, Key, Next, Queue, delete, find, is_conflict, put, unless_there,
 };
 
 use crate::attach::{Attachments, Wish, is_local_first, service_of};
 use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targets};
-use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, WORK_GENERATION_ANNOTATION, mark};
+use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, mark};
 use crate::service;
 use crate::shared::{Shared, WRITER};
 use crate::status::{Done, Outcome, Standing, tell_applied};
@@ -244,14 +241,14 @@ impl Executor {
     }
 
     async fn check_service(&self, key: &Key) -> Result<(), Error> {
-        let Some(service) = self.shared.member.services.get(key) else { return Ok(()) };
-        if !self.is_orphan(&*service, &Target::of_service(&service)) {
+        let Some(found) = self.shared.member.services.get(key) else { return Ok(()) };
+        if !self.is_orphan(&*found, &Target::of_service(&found)) {
             return Ok(());
         }
         let api: Api<Service> = Api::namespaced(self.shared.member.client.clone(), &key.namespace);
-        match service.annotations().contains_key(ADOPTED_ANNOTATION) {
-            true => release(&api, &service).await,
-            false => delete(&api, &*service).await,
+        match found.annotations().contains_key(ADOPTED_ANNOTATION) {
+            true => service::release(&api, &found).await,
+            false => delete(&api, &*found).await,
         }
     }
 
@@ -262,14 +259,4 @@ impl Executor {
         }
         delete(&Api::namespaced(self.shared.member.client.clone(), &key.namespace), &*slice).await
     }
-}
-
-/// Leaves a Service that was adopted to its owner again.
-pub(crate) async fn release(api: &Api<Service>, service: &Service) -> Result<(), Error> {
-    let keys = [NAMESPACE_ANNOTATION, NAME_ANNOTATION, WORK_GENERATION_ANNOTATION, ADOPTED_ANNOTATION];
-    let annotations: BTreeMap<&str, Option<&str>> = keys.into_iter().map(|key| (key, None)).collect();
-    let metadata = json!({"labels": {MANAGED_LABEL: null}, "annotations": annotations});
-    let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
-    let patch = json!({"metadata": metadata});
-    unless_gone(api.patch(&service.name_any(), &params, &Patch::Merge(&patch)).await)
 }

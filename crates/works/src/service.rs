@@ -1,5 +1,6 @@
 //! The Service of a Work in the member: made where there is none, kept as the Work wants it where it is ours, used as it is
-//! where it is somebody else's.
+//! where it is somebody else's. Somebody else's is ours while an annotation on the Work's manifest says so, and theirs again
+//! afterwards.
 //!
 //! What is written over an object of somebody else cannot be taken back, and whatever was read may be out of date. So a
 //! Service is created, not applied, where there seems to be none, and every change names the object and the version it is
@@ -11,9 +12,12 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
-use tombolo_api::karmada::work::{CONFLICT_RESOLUTION_ANNOTATION, ConflictResolution, Work};
+use tombolo_api::karmada::MANAGED_LABEL;
+use tombolo_api::karmada::work::{
+    CONFLICT_RESOLUTION_ANNOTATION, ConflictResolution, NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work,
+};
 use tombolo_model::strategy::keep_aside;
-use tombolo_runtime::{Extent, Key, find, holds};
+use tombolo_runtime::{Extent, Key, find, holds, unless_gone};
 
 use crate::mark::{ADOPTED_ANNOTATION, WORK_GENERATION_ANNOTATION, mark};
 use crate::shared::{Shared, WRITER};
@@ -28,13 +32,16 @@ pub(crate) async fn apply(shared: &Shared, work: &Work, service: &Service) -> Re
         return Ok(status_of(&made));
     };
     let is_foreign = shared.maker(&*current).is_none();
-    if is_foreign && !overwrites(service) {
+    let is_theirs = is_foreign || current.annotations().contains_key(ADOPTED_ANNOTATION);
+    if is_theirs && !overwrites(service) {
+        if !is_foreign {
+            release(&api, &current).await?;
+        }
         return Ok(status_of(&current));
     }
     let mut desired = desired(shared, work, service);
-    let adopted = current.annotations().get(ADOPTED_ANNOTATION).cloned();
-    if let Some(adopted) = if is_foreign { Some("true".to_owned()) } else { adopted } {
-        desired.annotations_mut().insert(ADOPTED_ANNOTATION.to_owned(), adopted);
+    if is_theirs {
+        desired.annotations_mut().insert(ADOPTED_ANNOTATION.to_owned(), "true".to_owned());
     }
     keep_aside(&current, &mut desired);
     if is_as_wanted(&current, &desired) {
@@ -50,6 +57,23 @@ fn desired(shared: &Shared, work: &Work, service: &Service) -> Service {
     let generation = work.metadata.generation.unwrap_or_default();
     desired.annotations_mut().insert(WORK_GENERATION_ANNOTATION.to_owned(), generation.to_string());
     desired
+}
+
+/// Leaves a Service that was adopted to its owner again, with the content it has and without our marks.
+pub(crate) async fn release(api: &Api<Service>, service: &Service) -> Result<(), Error> {
+    let keys = [
+        NAMESPACE_ANNOTATION,
+        NAME_ANNOTATION,
+        CONFLICT_RESOLUTION_ANNOTATION,
+        WORK_GENERATION_ANNOTATION,
+        ADOPTED_ANNOTATION,
+    ];
+    let annotations: BTreeMap<&str, Option<&str>> = keys.into_iter().map(|key| (key, None)).collect();
+    let metadata = json!({"labels": {MANAGED_LABEL: null}, "annotations": annotations,
+        "uid": service.uid(), "resourceVersion": service.resource_version()});
+    let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
+    let patch = json!({"metadata": metadata});
+    unless_gone(api.patch(&service.name_any(), &params, &Patch::Merge(&patch)).await)
 }
 
 /// Whether nothing has to be written. The server fills in what nobody asked for, but no selector: one key more selects

@@ -8,8 +8,8 @@ use tombolo_api::karmada::MANAGED_LABEL;
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Kind, delete};
 
-use crate::execute::release;
 use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, maker};
+use crate::service::release;
 
 /// Removes what Works for this cluster made, and leaves what they adopted to its owner. What others made, Karmada among
 /// them, stays. Returns how many objects that were.
