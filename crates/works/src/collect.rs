@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Error, ResourceExt};
 use tokio::time::Instant;
 use tombolo_api::karmada::networking::PROVISION_LABEL;
 use tombolo_api::karmada::work::Work;
 use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_api::tombolo::ServiceRef;
-use tombolo_model::multi_cluster_service::{Collection, collect, is_collectable, is_collected, service_of};
+use tombolo_model::multi_cluster_service::{
+    Collection, collect, is_collectable, is_collected, same_ports, service_of, translate,
+};
 use tombolo_model::names;
-use tombolo_runtime::{Controller, Extent, Key, Next, Queue, delete, put};
+use tombolo_runtime::{Change, Controller, Extent, Key, Next, Queue, delete, put};
 
 use crate::metrics::Way;
 use crate::shared::{Shared, WRITER};
@@ -52,6 +55,15 @@ impl Collector {
                 let key = Key::new(service.namespace, service.name);
                 seen.lock().entry(key.clone()).or_insert_with(Instant::now);
                 add.add(key);
+            }
+        });
+        let (add, look) = (queue.clone(), shared.clone());
+        shared.member.services.listen_to_changes(move |change| {
+            let Change::Put { old, new } = change else { return };
+            let service = ServiceRef { namespace: new.namespace().unwrap_or_default(), name: new.name_any() };
+            // Slices have the names of its ports.
+            if !old.is_some_and(|old| same_ports(old, new)) && provided(&look, &service).is_some() {
+                add.add(Key::new(service.namespace, service.name));
             }
         });
         Self { shared: shared.clone(), queue, detected }
@@ -100,7 +112,14 @@ impl Collector {
         let collection = Collection { cluster: &config.cluster, service, declared: &config.declared };
         let slices = self.shared.member.slices.group(&group);
         let slices = slices.iter().filter(|slice| is_collectable(slice, service));
-        let wanted = slices.filter_map(|slice| collect(&collection, slice));
+        let (here, template) = (self.shared.service(service), self.shared.template(service));
+        let wanted = slices.filter_map(|slice| match (&here, &template) {
+            (Some(here), Some(template)) => {
+                let ports = translate(slice.ports.as_deref().unwrap_or_default(), here, template);
+                collect(&collection, &EndpointSlice { ports: Some(ports), ..(**slice).clone() })
+            }
+            _ => collect(&collection, slice),
+        });
         self.replace(service, &wanted.map(|work| (work.name_any(), work)).collect()).await
     }
 

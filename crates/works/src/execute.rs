@@ -7,7 +7,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::PostParams;
 use kube::{Api, Error, ResourceExt};
 use tombolo_api::karmada::work::Work;
-use tombolo_model::multi_cluster_service::{self, Version, is_collectable};
+use tombolo_api::tombolo::ServiceRef;
+use tombolo_model::multi_cluster_service::{self, Version, is_collectable, same_ports, serves, translate};
+use tombolo_model::names;
 use tombolo_runtime::{
     Change, Controller, Extent, Key, Next, Queue, delete, find, is_conflict, put, unless_there,
 };
@@ -16,7 +18,7 @@ use crate::attach::{Attachments, Wish, is_local_first, service_of};
 use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targets};
 use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, mark};
 use crate::service;
-use crate::shared::{Shared, WRITER};
+use crate::shared::{Shared, WRITER, template_in};
 use crate::status::{Done, Outcome, Standing, tell_applied};
 
 /// Something to look at.
@@ -59,14 +61,32 @@ fn listen_to_works(shared: &Arc<Shared>, queue: &Arc<Queue<Item>>, attachments: 
             Change::Gone(last) => Some(*last),
         };
         last.into_iter().flat_map(targets).for_each(|target| add.add(Item::Object(target)));
+        // Slices travel in the words of the template.
+        if let (Change::Put { old, new }, Some(service)) = (change, multi_cluster_service::service_of(work))
+            && new.name_any() == names::service_work(&service)
+            && let Some(template) = template_in(new)
+            && !old.and_then(template_in).is_some_and(|old| same_ports(&old, &template))
+        {
+            look.works_of(&service).iter().for_each(|work| add.add(Item::Work(work.name_any())));
+        }
     });
 }
 
 /// Whatever happens to an object that a Work put there, or wants there, is looked at.
 fn listen_to_member(shared: &Arc<Shared>, queue: &Arc<Queue<Item>>) {
     let (add, look) = (queue.clone(), shared.clone());
-    shared.member.services.listen(move |service| {
-        note(&look, &add, Target::of_service(service), look.maker(service));
+    shared.member.services.listen_to_changes(move |change| {
+        let (Change::Put { new: service, .. } | Change::Gone(service)) = change;
+        note(&look, &add, Target::of_service(service), look.maker(*service));
+        // Slices have the names of its ports.
+        let service = match change {
+            Change::Put { old: Some(old), new } if same_ports(old, new) => return,
+            Change::Put { new, .. } => *new,
+            Change::Gone(_) => return,
+        };
+        let name =
+            ServiceRef { namespace: service.namespace().unwrap_or_default(), name: service.name_any() };
+        look.works_of(&name).iter().for_each(|work| add.add(Item::Work(work.name_any())));
     });
     let (add, look) = (queue.clone(), shared.clone());
     shared.member.slices.listen(move |slice| {
@@ -227,10 +247,24 @@ impl Executor {
                 current = None;
             }
         }
-        let mut desired = slice.clone();
+        let (mut desired, unserved) = self.with_names_from_here(slice);
         mark(&mut desired, work, &self.shared.namespace);
         put(WRITER, &api, current.as_deref(), &desired, Extent::Whole).await?;
-        Ok(done)
+        unserved.map_or(Ok(done), |why| Err(Failure::Refused(why)))
+    }
+
+    /// A slice as it stands behind the Service here, which may name its ports otherwise, and why it gets no traffic, if so.
+    fn with_names_from_here(&self, slice: &EndpointSlice) -> (EndpointSlice, Option<String>) {
+        let mut desired = slice.clone();
+        let Some(service) = service_of(slice) else { return (desired, None) };
+        let (template, here) = (self.shared.template(&service), self.shared.service(&service));
+        let (Some(template), Some(here)) = (template, here) else { return (desired, None) };
+        let ports = translate(slice.ports.as_deref().unwrap_or_default(), &template, &here);
+        let unserved = (!serves(&ports, &here)).then(|| {
+            format!("Service {} there has none of the slice's ports, by number or name", Key::of(&*here))
+        });
+        desired.ports = Some(ports);
+        (desired, unserved)
     }
 
     /// Whether the Work that made an object is gone or does not hold it any more.

@@ -8,6 +8,7 @@ mod fleet;
 mod health;
 mod karmada;
 mod local_first;
+mod ports;
 mod scale;
 mod services;
 mod simulation;

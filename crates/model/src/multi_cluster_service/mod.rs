@@ -14,6 +14,7 @@
 
 mod balancer;
 mod conditions;
+mod ports;
 mod readiness;
 mod service;
 mod slices;
@@ -43,6 +44,7 @@ use crate::strategy::local_first::{BadMinReady, MinReady};
 
 pub use balancer::NotBalanceable;
 pub use conditions::{events, is_confirmed};
+pub use ports::{same_ports, serves, translate};
 pub use readiness::{Readiness, ready_condition};
 pub use service::Unlisted;
 pub use slices::{Collection, collect, is_collectable, is_collected};
