@@ -132,9 +132,10 @@ impl Collector {
             self.detected.lock().get(&Key::new(service.namespace.clone(), service.name.clone())).copied();
         for (name, work) in wanted {
             let current = held.get(name).map(|work| &**work);
-            if put(WRITER, &api, current, work, Extent::Whole).await?.is_some() {
-                let took = since.map(|since| since.elapsed()).unwrap_or_default();
-                self.shared.metrics.note_slice(Way::Collected, took);
+            let written = put(WRITER, &api, current, work, Extent::Whole).await?;
+            // One that no slice caused, but a Work that came, has taken no time that anybody could tell.
+            if let (Some(_), Some(since)) = (written, since) {
+                self.shared.metrics.note_slice(Way::Collected, since.elapsed());
             }
         }
         for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {
