@@ -10,6 +10,7 @@ use tombolo_api::karmada::networking::PROVISION_LABEL;
 use tombolo_api::karmada::work::Work;
 use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_api::tombolo::ServiceRef;
+use tombolo_model::address::DropCount;
 use tombolo_model::multi_cluster_service::{
     Collection, collect, is_collectable, is_collected, same_ports, service_of, translate,
 };
@@ -90,10 +91,11 @@ impl Controller for Collector {
         match provided(&self.shared, &service) {
             Some(work) => {
                 let outcome = self.report(&service).await;
-                tell_collected(&self.shared, &work, Some(outcome.as_ref().map(|_| ()))).await?;
+                tell_collected(&self.shared, &work, Some(outcome.as_ref())).await?;
                 outcome?;
             }
             None => {
+                self.shared.metrics.note_left_out(item, DropCount::new());
                 self.replace(&service, &BTreeMap::new()).await?;
                 if let Some(work) = self.shared.work(&names::service_work(&service)) {
                     tell_collected(&self.shared, &work, None).await?;
@@ -106,7 +108,8 @@ impl Controller for Collector {
 }
 
 impl Collector {
-    async fn report(&self, service: &ServiceRef) -> Result<(), Error> {
+    /// Reports the slices of a Service, and says what is left out of them.
+    async fn report(&self, service: &ServiceRef) -> Result<DropCount, Error> {
         let group = Key::of_label(service.namespace.clone(), SERVICE_NAME_LABEL, &service.name);
         let config = &self.shared.config;
         let collection = Collection { cluster: &config.cluster, service, declared: &config.declared };
@@ -120,7 +123,14 @@ impl Collector {
             }
             _ => collect(&collection, slice),
         });
-        self.replace(service, &wanted.map(|work| (work.name_any(), work)).collect()).await
+        let (mut works, mut left_out) = (BTreeMap::new(), DropCount::new());
+        for (work, dropped) in wanted {
+            works.insert(work.name_any(), work);
+            dropped.into_iter().for_each(|(reason, count)| *left_out.entry(reason).or_default() += count);
+        }
+        self.shared.metrics.note_left_out(&Key::new(&*service.namespace, &*service.name), left_out.clone());
+        self.replace(service, &works).await?;
+        Ok(left_out)
     }
 
     /// Makes the reports of a Service exactly those that are wanted, also where a slice went while nobody looked.

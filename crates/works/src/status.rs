@@ -11,8 +11,10 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
 use tombolo_api::condition::{self, Desired, Status};
-use tombolo_api::karmada::networking::COLLECTED_CONDITION;
+use tombolo_api::karmada::networking::{COLLECTED_CONDITION, COLLECTED_IN_PART};
 use tombolo_api::karmada::work::{Health, ManifestStatus, Work, WorkCondition, WorkReason};
+use tombolo_model::address::DropCount;
+use tombolo_model::multi_cluster_service::reasons_of;
 
 use crate::manifest::{Manifest, identifier};
 use crate::shared::{Shared, WRITER};
@@ -110,7 +112,7 @@ fn manifest_statuses(results: &[(Option<Manifest>, Outcome)]) -> Vec<ManifestSta
 pub(crate) async fn tell_collected(
     shared: &Shared,
     work: &Work,
-    outcome: Option<Result<(), &Error>>,
+    outcome: Option<Result<&DropCount, &Error>>,
 ) -> Result<(), Error> {
     let mut conditions = conditions(work);
     let now = Time(shared.config.clock.now());
@@ -124,9 +126,12 @@ pub(crate) async fn tell_collected(
     write(shared, work, json!({"conditions": conditions})).await
 }
 
-fn collected(outcome: Result<(), &Error>) -> Desired {
+fn collected(outcome: Result<&DropCount, &Error>) -> Desired {
     match outcome {
-        Ok(()) => Desired::new(COLLECTED_CONDITION, true, "Collected", "EndpointSlices are reported."),
+        Ok(left_out) if !left_out.is_empty() => {
+            Desired::new(COLLECTED_CONDITION, true, COLLECTED_IN_PART, reasons_of(left_out.keys()))
+        }
+        Ok(_) => Desired::new(COLLECTED_CONDITION, true, "Collected", "EndpointSlices are reported."),
         Err(error) => {
             let message: String = error.to_string().chars().take(1024).collect();
             Desired::new(COLLECTED_CONDITION, false, "CollectFailed", message)

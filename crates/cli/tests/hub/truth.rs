@@ -117,6 +117,14 @@ async fn addresses_that_a_member_did_not_declare_go_nowhere() {
     member1.endpoints(&["10.1.0.1", "10.9.9.9"]).await;
     fleet.share(json!({})).await;
     until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("it is said", || async {
+        let (status, _, message) = fleet.condition("EndpointSliceCollected").await;
+        status == "True" && message.ends_with("Endpoints are left out of member1 (undeclared).")
+    })
+    .await;
+    let events: Api<Event> = Api::namespaced(fleet.hub.client(), NAMESPACE);
+    let events = events.list(&Default::default()).await.unwrap().items;
+    assert!(events.iter().any(|event| event.reason.as_deref() == Some("EndpointsLeftOut")));
     // Even if its report says so.
     let works: Api<Work> = Api::namespaced(fleet.hub.client(), "karmada-es-member1");
     let all = works.list(&Default::default()).await.unwrap().items;
@@ -132,6 +140,12 @@ async fn addresses_that_a_member_did_not_declare_go_nowhere() {
     // Its agent removes what it did not report.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(member2.reached().await, ["10.1.0.1"]);
+    member1.endpoints(&["10.1.0.1"]).await;
+    until("nothing is left out any more", || async {
+        fleet.condition("EndpointSliceCollected").await.2
+            == "EndpointSlices are collected from provision clusters."
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
