@@ -14,6 +14,7 @@ use tombolo_api::tombolo::{
     EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER as OURS, NATIVE_NAMING_FINALIZER, OFFER_LABEL, ServiceRef,
 };
 use tombolo_api::{kep, mcs};
+use tombolo_model::ClusterId;
 use tombolo_model::strategy::{Situation, Step, plan};
 use tombolo_runtime::{Kind, delete, is_absent, unless_gone};
 
@@ -22,8 +23,8 @@ use crate::write::{MANAGER, is_ours};
 /// How many objects of each sort were removed or given back, by what they are called.
 pub type Retired = Vec<(&'static str, usize)>;
 
-/// Takes back what agents of the cluster behind `member` made, whose own objects are in `namespace`.
-pub async fn retire(member: &Client, namespace: &str) -> Result<Retired, Error> {
+/// Takes back what agents of `cluster`, behind `member`, made; their own objects are in `namespace`.
+pub async fn retire(member: &Client, cluster: &ClusterId, namespace: &str) -> Result<Retired, Error> {
     let mut retired = vec![("imported EndpointSlices removed", remove_ours::<EndpointSlice>(member).await?)];
     retired.push(("selectors given back", give_back_selectors(member).await?));
     retired.push(("imports removed", remove_ours::<kep::ImportedService>(member).await?));
@@ -35,7 +36,7 @@ pub async fn retire(member: &Client, namespace: &str) -> Result<Retired, Error> 
     let exports = release::<kep::ServiceExport>(member, EXPORT_FINALIZER).await?;
     retired
         .push(("exports let go", exports + release::<mcs::ServiceExport>(member, EXPORT_FINALIZER).await?));
-    retired.push(("objects of Works removed", tombolo_works::withdraw(member).await?));
+    retired.push(("objects of Works removed", tombolo_works::withdraw(member, cluster).await?));
     retired.push(("leases removed", remove_leases(member, namespace).await?));
     Ok(retired)
 }

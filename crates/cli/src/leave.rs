@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     look(&arguments, &hub, &member).await?;
     stop(&arguments, &member).await?;
     take(&arguments, &hub).await?;
-    let retired = retire(&member, &arguments.namespace).await.map_err(in_cluster)?;
+    let retired = retire(&member, &arguments.name, &arguments.namespace).await.map_err(in_cluster)?;
     for (what, count) in retired.iter().filter(|(_, count)| *count > 0) {
         say(format_args!("{count} {what}"));
     }

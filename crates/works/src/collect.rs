@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Error, ResourceExt};
 use tokio::time::Instant;
 use tombolo_api::karmada::networking::PROVISION_LABEL;
 use tombolo_api::karmada::work::Work;
 use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_api::tombolo::ServiceRef;
-use tombolo_model::multi_cluster_service::{Collection, collect, is_collectable, is_collected, service_of};
+use tombolo_model::address::DropCount;
+use tombolo_model::multi_cluster_service::{
+    Collection, collect, is_collectable, is_collected, same_ports, service_of, translate,
+};
 use tombolo_model::names;
-use tombolo_runtime::{Controller, Extent, Key, Next, Queue, delete, put};
+use tombolo_runtime::{Change, Controller, Extent, Key, Next, Queue, delete, put};
 
 use crate::metrics::Way;
 use crate::shared::{Shared, WRITER};
@@ -54,6 +58,15 @@ impl Collector {
                 add.add(key);
             }
         });
+        let (add, look) = (queue.clone(), shared.clone());
+        shared.member.services.listen_to_changes(move |change| {
+            let Change::Put { old, new } = change else { return };
+            let service = ServiceRef { namespace: new.namespace().unwrap_or_default(), name: new.name_any() };
+            // Slices have the names of its ports.
+            if !old.is_some_and(|old| same_ports(old, new)) && provided(&look, &service).is_some() {
+                add.add(Key::new(service.namespace, service.name));
+            }
+        });
         Self { shared: shared.clone(), queue, detected }
     }
 }
@@ -78,10 +91,11 @@ impl Controller for Collector {
         match provided(&self.shared, &service) {
             Some(work) => {
                 let outcome = self.report(&service).await;
-                tell_collected(&self.shared, &work, Some(outcome.as_ref().map(|_| ()))).await?;
+                tell_collected(&self.shared, &work, Some(outcome.as_ref())).await?;
                 outcome?;
             }
             None => {
+                self.shared.metrics.note_left_out(item, DropCount::new());
                 self.replace(&service, &BTreeMap::new()).await?;
                 if let Some(work) = self.shared.work(&names::service_work(&service)) {
                     tell_collected(&self.shared, &work, None).await?;
@@ -94,14 +108,29 @@ impl Controller for Collector {
 }
 
 impl Collector {
-    async fn report(&self, service: &ServiceRef) -> Result<(), Error> {
+    /// Reports the slices of a Service, and says what is left out of them.
+    async fn report(&self, service: &ServiceRef) -> Result<DropCount, Error> {
         let group = Key::of_label(service.namespace.clone(), SERVICE_NAME_LABEL, &service.name);
         let config = &self.shared.config;
         let collection = Collection { cluster: &config.cluster, service, declared: &config.declared };
         let slices = self.shared.member.slices.group(&group);
         let slices = slices.iter().filter(|slice| is_collectable(slice, service));
-        let wanted = slices.filter_map(|slice| collect(&collection, slice));
-        self.replace(service, &wanted.map(|work| (work.name_any(), work)).collect()).await
+        let (here, template) = (self.shared.service(service), self.shared.template(service));
+        let wanted = slices.filter_map(|slice| match (&here, &template) {
+            (Some(here), Some(template)) => {
+                let ports = translate(slice.ports.as_deref().unwrap_or_default(), here, template);
+                collect(&collection, &EndpointSlice { ports: Some(ports), ..(**slice).clone() })
+            }
+            _ => collect(&collection, slice),
+        });
+        let (mut works, mut left_out) = (BTreeMap::new(), DropCount::new());
+        for (work, dropped) in wanted {
+            works.insert(work.name_any(), work);
+            dropped.into_iter().for_each(|(reason, count)| *left_out.entry(reason).or_default() += count);
+        }
+        self.shared.metrics.note_left_out(&Key::new(&*service.namespace, &*service.name), left_out.clone());
+        self.replace(service, &works).await?;
+        Ok(left_out)
     }
 
     /// Makes the reports of a Service exactly those that are wanted, also where a slice went while nobody looked.
@@ -113,9 +142,10 @@ impl Collector {
             self.detected.lock().get(&Key::new(service.namespace.clone(), service.name.clone())).copied();
         for (name, work) in wanted {
             let current = held.get(name).map(|work| &**work);
-            if put(WRITER, &api, current, work, Extent::Whole).await?.is_some() {
-                let took = since.map(|since| since.elapsed()).unwrap_or_default();
-                self.shared.metrics.note_slice(Way::Collected, took);
+            let written = put(WRITER, &api, current, work, Extent::Whole).await?;
+            // One that no slice caused, but a Work that came, has taken no time that anybody could tell.
+            if let (Some(_), Some(since)) = (written, since) {
+                self.shared.metrics.note_slice(Way::Collected, since.elapsed());
             }
         }
         for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {

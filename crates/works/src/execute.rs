@@ -1,34 +1,25 @@
 //! Applying what Works hold, and removing what they no longer do.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use kube::{Api, Error, ResourceExt};
-use serde_json::json;
-use tombolo_api::karmada::MANAGED_LABEL;
-use tombolo_api::karmada::work::{
-    CONFLICT_RESOLUTION_ANNOTATION, ConflictResolution, NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work,
-};
-use tombolo_model::multi_cluster_service::{self, Version, is_collectable};
+use tombolo_api::karmada::work::Work;
+use tombolo_api::tombolo::ServiceRef;
+use tombolo_model::multi_cluster_service::{self, Version, is_collectable, same_ports, serves, translate};
+use tombolo_model::names;
 use tombolo_runtime::{
-    Change, Controller, Extent, Key, Kind, Next, Queue, delete, find, is_conflict, put, unless_gone,
-    unless_there,
+    Change, Controller, Extent, Key, Next, Queue, delete, find, is_conflict, put, unless_there,
 };
 
 use crate::attach::{Attachments, Wish, is_local_first, service_of};
 use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targets};
-use crate::shared::{Shared, WRITER};
+use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, mark};
+use crate::service;
+use crate::shared::{Shared, WRITER, template_in};
 use crate::status::{Done, Outcome, Standing, tell_applied};
-
-/// Annotation of a Service in the member: the generation of the Work it was made from.
-const WORK_GENERATION_ANNOTATION: &str = "tombolo.dev/work-generation";
-/// Annotation of a Service in the member that was there before: it stays when the Work goes.
-pub(crate) const ADOPTED_ANNOTATION: &str = "tombolo.dev/adopted";
-/// Annotation of an object whose Work says that it stays when the Work goes.
-pub(crate) const PRESERVED_ANNOTATION: &str = "tombolo.dev/preserved";
 
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,14 +61,32 @@ fn listen_to_works(shared: &Arc<Shared>, queue: &Arc<Queue<Item>>, attachments: 
             Change::Gone(last) => Some(*last),
         };
         last.into_iter().flat_map(targets).for_each(|target| add.add(Item::Object(target)));
+        // Slices travel in the words of the template.
+        if let (Change::Put { old, new }, Some(service)) = (change, multi_cluster_service::service_of(work))
+            && new.name_any() == names::service_work(&service)
+            && let Some(template) = template_in(new)
+            && !old.and_then(template_in).is_some_and(|old| same_ports(&old, &template))
+        {
+            look.works_of(&service).iter().for_each(|work| add.add(Item::Work(work.name_any())));
+        }
     });
 }
 
 /// Whatever happens to an object that a Work put there, or wants there, is looked at.
 fn listen_to_member(shared: &Arc<Shared>, queue: &Arc<Queue<Item>>) {
     let (add, look) = (queue.clone(), shared.clone());
-    shared.member.services.listen(move |service| {
-        note(&look, &add, Target::of_service(service), look.maker(service));
+    shared.member.services.listen_to_changes(move |change| {
+        let (Change::Put { new: service, .. } | Change::Gone(service)) = change;
+        note(&look, &add, Target::of_service(service), look.maker(*service));
+        // Slices have the names of its ports.
+        let service = match change {
+            Change::Put { old: Some(old), new } if same_ports(old, new) => return,
+            Change::Put { new, .. } => *new,
+            Change::Gone(_) => return,
+        };
+        let name =
+            ServiceRef { namespace: service.namespace().unwrap_or_default(), name: service.name_any() };
+        look.works_of(&name).iter().for_each(|work| add.add(Item::Work(work.name_any())));
     });
     let (add, look) = (queue.clone(), shared.clone());
     shared.member.slices.listen(move |slice| {
@@ -175,7 +184,9 @@ impl Executor {
     async fn apply_one(&self, work: &Work, manifest: &Manifest) -> Applied {
         self.has_namespace(&manifest.target().key.namespace).await?;
         match manifest {
-            Manifest::Service(service) => self.apply_service(work, service).await,
+            Manifest::Service(service) => {
+                Ok(Done::with_status(service::apply(&self.shared, work, service).await?))
+            }
             Manifest::Slice(slice) => self.apply_slice(work, slice).await,
         }
     }
@@ -194,31 +205,6 @@ impl Executor {
                 Ok(unless_there(api.create(&PostParams::default(), &namespace).await)?)
             }
         }
-    }
-
-    /// Makes the Service, unless somebody else has one of the name: that one is used as it is.
-    async fn apply_service(&self, work: &Work, service: &Service) -> Applied {
-        let key = Key::of(service);
-        let api: Api<Service> = Api::namespaced(self.shared.member.client.clone(), &key.namespace);
-        let current = find(&api, self.shared.member.services.get(&key), &key.name).await?;
-        let foreign = current.as_ref().filter(|current| self.shared.maker(&***current).is_none());
-        if let Some(foreign) = foreign.filter(|_| !overwrites(service)) {
-            return Ok(Done::with_status(status_of(foreign)));
-        }
-        let mut desired = service.clone();
-        self.mark(work, &mut desired);
-        let annotations = desired.metadata.annotations.get_or_insert_default();
-        let generation = work.metadata.generation.unwrap_or_default();
-        annotations.insert(WORK_GENERATION_ANNOTATION.to_owned(), generation.to_string());
-        if foreign.is_some() {
-            annotations.insert(ADOPTED_ANNOTATION.to_owned(), "true".to_owned());
-        } else if let Some(adopted) =
-            current.as_ref().and_then(|held| held.annotations().get(ADOPTED_ANNOTATION))
-        {
-            annotations.insert(ADOPTED_ANNOTATION.to_owned(), adopted.clone());
-        }
-        let written = put(WRITER, &api, current.as_deref(), &desired, Extent::Part).await?;
-        Ok(Done::with_status(written.as_ref().or(current.as_deref()).and_then(status_of)))
     }
 
     /// Makes the slice, or takes it back while the strategy does without it.
@@ -261,42 +247,42 @@ impl Executor {
                 current = None;
             }
         }
-        let mut desired = slice.clone();
-        self.mark(work, &mut desired);
+        let (mut desired, unserved) = self.with_names_from_here(slice);
+        mark(&mut desired, work, &self.shared.namespace);
         put(WRITER, &api, current.as_deref(), &desired, Extent::Whole).await?;
-        Ok(done)
+        unserved.map_or(Ok(done), |why| Err(Failure::Refused(why)))
     }
 
-    /// Puts on an object whose it is, whatever the manifest says.
-    fn mark<K: Kind>(&self, work: &Work, object: &mut K) {
-        object.labels_mut().insert(MANAGED_LABEL.to_owned(), "true".to_owned());
-        let annotations: BTreeMap<&str, String> = BTreeMap::from([
-            (NAMESPACE_ANNOTATION, self.shared.namespace.clone()),
-            (NAME_ANNOTATION, work.name_any()),
-        ]);
-        let annotations = annotations.into_iter().map(|(key, value)| (key.to_owned(), value));
-        object.annotations_mut().extend(annotations);
-        if work.spec.preserve_resources_on_deletion == Some(true) {
-            object.annotations_mut().insert(PRESERVED_ANNOTATION.to_owned(), "true".to_owned());
-        }
+    /// A slice as it stands behind the Service here, which may name its ports otherwise, and why it gets no traffic, if so.
+    fn with_names_from_here(&self, slice: &EndpointSlice) -> (EndpointSlice, Option<String>) {
+        let mut desired = slice.clone();
+        let Some(service) = service_of(slice) else { return (desired, None) };
+        let (template, here) = (self.shared.template(&service), self.shared.service(&service));
+        let (Some(template), Some(here)) = (template, here) else { return (desired, None) };
+        let ports = translate(slice.ports.as_deref().unwrap_or_default(), &template, &here);
+        let unserved = (!serves(&ports, &here)).then(|| {
+            format!("Service {} there has none of the slice's ports, by number or name", Key::of(&*here))
+        });
+        desired.ports = Some(ports);
+        (desired, unserved)
     }
 
     /// Whether the Work that made an object is gone or does not hold it any more.
-    fn is_orphan<K: Kind>(&self, object: &K, target: &Target) -> bool {
+    fn is_orphan<K: Made>(&self, object: &K, target: &Target) -> bool {
         let Some(maker) = self.shared.maker(object) else { return false };
         let wanted = self.shared.work(&maker).is_some_and(|work| targets(&work).contains(target));
         !wanted && !object.annotations().contains_key(PRESERVED_ANNOTATION)
     }
 
     async fn check_service(&self, key: &Key) -> Result<(), Error> {
-        let Some(service) = self.shared.member.services.get(key) else { return Ok(()) };
-        if !self.is_orphan(&*service, &Target::of_service(&service)) {
+        let Some(found) = self.shared.member.services.get(key) else { return Ok(()) };
+        if !self.is_orphan(&*found, &Target::of_service(&found)) {
             return Ok(());
         }
         let api: Api<Service> = Api::namespaced(self.shared.member.client.clone(), &key.namespace);
-        match service.annotations().contains_key(ADOPTED_ANNOTATION) {
-            true => release(&api, &service).await,
-            false => delete(&api, &*service).await,
+        match found.annotations().contains_key(ADOPTED_ANNOTATION) {
+            true => service::release(&api, &found).await,
+            false => delete(&api, &*found).await,
         }
     }
 
@@ -307,23 +293,4 @@ impl Executor {
         }
         delete(&Api::namespaced(self.shared.member.client.clone(), &key.namespace), &*slice).await
     }
-}
-
-/// Leaves a Service that was adopted to its owner again.
-pub(crate) async fn release(api: &Api<Service>, service: &Service) -> Result<(), Error> {
-    let keys = [NAMESPACE_ANNOTATION, NAME_ANNOTATION, WORK_GENERATION_ANNOTATION, ADOPTED_ANNOTATION];
-    let annotations: BTreeMap<&str, Option<&str>> = keys.into_iter().map(|key| (key, None)).collect();
-    let metadata = json!({"labels": {MANAGED_LABEL: null}, "annotations": annotations});
-    let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
-    let patch = json!({"metadata": metadata});
-    unless_gone(api.patch(&service.name_any(), &params, &Patch::Merge(&patch)).await)
-}
-
-fn overwrites(service: &Service) -> bool {
-    let word = service.annotations().get(CONFLICT_RESOLUTION_ANNOTATION);
-    word.is_some_and(|word| word == ConflictResolution::Overwrite.as_str())
-}
-
-fn status_of(service: &Service) -> Option<serde_json::Value> {
-    service.status.as_ref().and_then(|status| serde_json::to_value(status).ok())
 }

@@ -1,6 +1,6 @@
 //! The member's half of Karmada's doors.
 //!
-//! At the hub a member has an execution namespace. What its Works hold is applied in the member (`execute`), and the slices
+//! At the hub a member has an execution namespace. What Tombolo's Works there hold is applied in the member (`execute`), and the slices
 //! of Services that the member provides are reported there as Works that are never applied (`collect`). The agent runs this
 //! for its own cluster; the hub runs the same for members that have no agent. Every step compares all there is with all
 //! there should be, so nothing has to be remembered: what was put into the member carries the name of its Work, and goes
@@ -13,8 +13,10 @@ mod attach;
 mod collect;
 mod execute;
 mod manifest;
+mod mark;
 mod member;
 mod metrics;
+mod service;
 mod shared;
 mod status;
 mod withdraw;
@@ -30,6 +32,7 @@ use kube::api::ListParams;
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use tombolo_api::karmada::work::Work;
+use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER};
 use tombolo_model::address::Declared;
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Clock, LONGEST_ATTEMPT, follow, in_time, work};
@@ -83,12 +86,14 @@ impl Works {
         let Self { shared, executor, collector } = self;
         let _listening = Listening(shared.clone());
         let api: Api<Work> = Api::namespaced(shared.hub.clone(), &shared.namespace);
-        let one = ListParams::default().limit(1);
+        // Others may have Works for the same cluster, Karmada for one; they are theirs to execute.
+        let ours = format!("{MANAGED_BY_LABEL}={MANAGER}");
+        let one = ListParams::default().labels(&ours).limit(1);
         while let Err(error) = in_time(LONGEST_ATTEMPT, api.list(&one)).await {
             tracing::debug!(%error, namespace = shared.namespace, "the hub shows no Works");
             tokio::time::sleep(KNOCK_EVERY).await;
         }
-        let following = follow(shared.works.clone(), api, watcher::Config::default());
+        let following = follow(shared.works.clone(), api, watcher::Config::default().labels(&ours));
         let working = async {
             shared.synced().await;
             tokio::join!(work(executor), work(collector))

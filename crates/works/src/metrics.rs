@@ -1,18 +1,27 @@
-//! How long things take on their way, as specs/003 defines it.
+//! How long things take on their way, as specs/003 defines it, and what is left behind.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use std::time::Duration;
+use tombolo_model::address::{DropCount, Dropped};
+use tombolo_runtime::Key;
 
 type Labels = [(&'static str, &'static str); 1];
 type Durations = Family<Labels, Histogram, fn() -> Histogram>;
 
-/// The two durations of specs/003. Clones share them.
+/// The two durations of specs/003, and the endpoints that are not reported. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     services: Durations,
     slices: Durations,
+    left_out: Family<[(&'static str, String); 3], Gauge>,
+    /// What that shows.
+    known: Arc<Mutex<BTreeMap<Key, DropCount>>>,
 }
 
 impl Default for Metrics {
@@ -20,6 +29,8 @@ impl Default for Metrics {
         Self {
             services: Family::new_with_constructor(histogram),
             slices: Family::new_with_constructor(histogram),
+            left_out: Family::default(),
+            known: Arc::default(),
         }
     }
 }
@@ -52,6 +63,29 @@ impl Metrics {
              provision cluster's namespace, dispatched to a consumption cluster's",
             self.slices.clone(),
         );
+        registry.register(
+            "mcs_endpoints_left_out",
+            "Addresses of endpoints of a provided Service that are not reported, by reason",
+            self.left_out.clone(),
+        );
+    }
+
+    /// Takes note of what is left out of the endpoints of a Service now.
+    pub(crate) fn note_left_out(&self, service: &Key, left_out: DropCount) {
+        let labels = |reason: &Dropped| {
+            let (namespace, name) = (service.namespace.clone(), service.name.clone());
+            [("namespace", namespace), ("service", name), ("reason", reason.as_str().to_owned())]
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for reason in known.remove(service).iter().flat_map(BTreeMap::keys) {
+            self.left_out.remove(&labels(reason));
+        }
+        for (reason, count) in &left_out {
+            self.left_out.get_or_create(&labels(reason)).set(i64::try_from(*count).unwrap_or(i64::MAX));
+        }
+        if !left_out.is_empty() {
+            known.insert(service.clone(), left_out);
+        }
     }
 
     /// Takes note that a member has applied a Service.

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use kube::{Client, ResourceExt};
-use tombolo_api::karmada::MANAGED_LABEL;
-use tombolo_api::karmada::work::{NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work};
+use k8s_openapi::api::core::v1::Service;
+use kube::Client;
+use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::ServiceRef;
 use tombolo_model::multi_cluster_service::service_of;
+use tombolo_model::names;
 use tombolo_runtime::{Cache, Key};
 
-use crate::manifest::{Target, targets};
+use crate::manifest::{Manifest, Target, read_all, targets};
+use crate::mark::{self, Made};
 use crate::{Config, Member, Metrics};
 
 /// Who the API servers see writing.
@@ -60,13 +62,28 @@ impl Shared {
         self.works.group(&by_service(service))
     }
 
-    /// The Work that put an object into the member, if one of this member did.
-    pub(crate) fn maker<K: ResourceExt>(&self, object: &K) -> Option<String> {
-        let annotation = |key: &str| object.annotations().get(key);
-        let is_marked = object.labels().get(MANAGED_LABEL).is_some_and(|value| value == "true");
-        let is_here = annotation(NAMESPACE_ANNOTATION) == Some(&self.namespace);
-        annotation(NAME_ANNOTATION).filter(|_| is_marked && is_here).cloned()
+    /// The Service as the hub wants it here, in whose words slices travel.
+    pub(crate) fn template(&self, service: &ServiceRef) -> Option<Service> {
+        template_in(&*self.work(&names::service_work(service))?)
     }
+
+    /// The Service as it is here.
+    pub(crate) fn service(&self, service: &ServiceRef) -> Option<Arc<Service>> {
+        self.member.services.get(&Key::new(service.namespace.clone(), service.name.clone()))
+    }
+
+    /// The Work that put an object into the member, if one of this member did.
+    pub(crate) fn maker<K: Made>(&self, object: &K) -> Option<String> {
+        mark::maker(object, &self.namespace)
+    }
+}
+
+/// The Service that a Work holds.
+pub(crate) fn template_in(work: &Work) -> Option<Service> {
+    read_all(work).into_iter().find_map(|manifest| match manifest {
+        Ok(Manifest::Service(service)) => Some(*service),
+        _ => None,
+    })
 }
 
 fn by_service(service: &ServiceRef) -> Key {

@@ -1,6 +1,8 @@
 //! What is said in the status of a Work: whether the member has applied it, and how the objects do there.
 //!
-//! Each condition has a writer of its own, so that the two controllers do not undo each other's.
+//! The two controllers each have a condition in one list. In Karmada's own definition of a Work that list is atomic: whoever
+//! writes one condition writes all of them. So all are written, as they were when they were looked at: who comes second gets
+//! a conflict and looks again.
 
 use std::time::Duration;
 
@@ -9,14 +11,14 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
 use tombolo_api::condition::{self, Desired, Status};
-use tombolo_api::karmada::networking::COLLECTED_CONDITION;
+use tombolo_api::karmada::networking::{COLLECTED_CONDITION, COLLECTED_IN_PART};
 use tombolo_api::karmada::work::{Health, ManifestStatus, Work, WorkCondition, WorkReason};
+use tombolo_model::address::DropCount;
+use tombolo_model::multi_cluster_service::reasons_of;
 
 use crate::manifest::{Manifest, identifier};
 use crate::shared::{Shared, WRITER};
 
-/// The writer of the condition that slices are reported.
-const COLLECTOR: &str = "tombolo-works-collector";
 const APPLIED: &str = "Manifest has been successfully applied";
 
 const ATTACHED: &str =
@@ -61,15 +63,14 @@ pub(crate) async fn tell_applied(
     work: &Work,
     results: &[(Option<Manifest>, Outcome)],
 ) -> Result<(), Error> {
-    let held = conditions(work);
+    let mut conditions = conditions(work);
     let desired = applied(results);
     let only_slices = results.iter().all(|(manifest, _)| matches!(manifest, Some(Manifest::Slice(_))));
-    let before = condition::find(&held, WorkCondition::Applied);
+    let before = condition::find(&conditions, WorkCondition::Applied);
     let stays = before.filter(|before| {
         only_slices && before.status == Status::True.as_str() && desired.status == Status::True
     });
     let generation = stays.map_or(work.metadata.generation, |stays| stays.observed_generation);
-    let mut conditions = held.clone();
     let now = Time(shared.config.clock.now());
     let news = condition::set(&mut conditions, desired.observed(generation), now);
     let statuses = manifest_statuses(results);
@@ -77,9 +78,7 @@ pub(crate) async fn tell_applied(
     if !news && same {
         return Ok(());
     }
-    let own = condition::find(&conditions, WorkCondition::Applied);
-    let status = json!({"conditions": own.into_iter().collect::<Vec<_>>(), "manifestStatuses": statuses});
-    write(shared, work, WRITER, status).await
+    write(shared, work, json!({"conditions": conditions, "manifestStatuses": statuses})).await
 }
 
 fn applied(results: &[(Option<Manifest>, Outcome)]) -> Desired {
@@ -113,7 +112,7 @@ fn manifest_statuses(results: &[(Option<Manifest>, Outcome)]) -> Vec<ManifestSta
 pub(crate) async fn tell_collected(
     shared: &Shared,
     work: &Work,
-    outcome: Option<Result<(), &Error>>,
+    outcome: Option<Result<&DropCount, &Error>>,
 ) -> Result<(), Error> {
     let mut conditions = conditions(work);
     let now = Time(shared.config.clock.now());
@@ -124,13 +123,15 @@ pub(crate) async fn tell_collected(
     if !news {
         return Ok(());
     }
-    let own = condition::find(&conditions, COLLECTED_CONDITION);
-    write(shared, work, COLLECTOR, json!({"conditions": own.into_iter().collect::<Vec<_>>()})).await
+    write(shared, work, json!({"conditions": conditions})).await
 }
 
-fn collected(outcome: Result<(), &Error>) -> Desired {
+fn collected(outcome: Result<&DropCount, &Error>) -> Desired {
     match outcome {
-        Ok(()) => Desired::new(COLLECTED_CONDITION, true, "Collected", "EndpointSlices are reported."),
+        Ok(left_out) if !left_out.is_empty() => {
+            Desired::new(COLLECTED_CONDITION, true, COLLECTED_IN_PART, reasons_of(left_out.keys()))
+        }
+        Ok(_) => Desired::new(COLLECTED_CONDITION, true, "Collected", "EndpointSlices are reported."),
         Err(error) => {
             let message: String = error.to_string().chars().take(1024).collect();
             Desired::new(COLLECTED_CONDITION, false, "CollectFailed", message)
@@ -142,15 +143,11 @@ fn conditions(work: &Work) -> Vec<Condition> {
     work.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
 }
 
-async fn write(shared: &Shared, work: &Work, writer: &str, status: Value) -> Result<(), Error> {
+async fn write(shared: &Shared, work: &Work, status: Value) -> Result<(), Error> {
     let api: Api<Work> = Api::namespaced(shared.hub.clone(), &shared.namespace);
-    let body = json!({
-        "apiVersion": "work.karmada.io/v1alpha1",
-        "kind": "Work",
-        "metadata": {"name": work.name_any()},
-        "status": status,
-    });
-    let params = PatchParams::apply(writer).force();
-    let written = api.patch_status(&work.name_any(), &params, &Patch::Apply(&body)).await;
+    let metadata = json!({"resourceVersion": work.resource_version()});
+    let patch = json!({"metadata": metadata, "status": status});
+    let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
+    let written = api.patch_status(&work.name_any(), &params, &Patch::Merge(&patch)).await;
     tombolo_runtime::unless_gone(written)
 }

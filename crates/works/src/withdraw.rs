@@ -5,18 +5,21 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::{Api, Client, Error, ResourceExt};
 use tombolo_api::karmada::MANAGED_LABEL;
-use tombolo_api::karmada::work::{NAME_ANNOTATION, NAMESPACE_ANNOTATION};
+use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Kind, delete};
 
-use crate::execute::{ADOPTED_ANNOTATION, PRESERVED_ANNOTATION, release};
+use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, maker};
+use crate::service::release;
 
-/// Removes what Works made, and leaves what they adopted to its owner. Returns how many objects that were.
-pub async fn withdraw(member: &Client) -> Result<usize, Error> {
-    let slices: Vec<EndpointSlice> = marked(member).await?;
+/// Removes what Works for this cluster made, and leaves what they adopted to its owner. What others made, Karmada among
+/// them, stays. Returns how many objects that were.
+pub async fn withdraw(member: &Client, cluster: &ClusterId) -> Result<usize, Error> {
+    let Some(namespace) = names::execution_namespace(cluster) else { return Ok(0) };
+    let slices: Vec<EndpointSlice> = made(member, &namespace).await?;
     for slice in &slices {
         delete(&api_of(member, slice), slice).await?;
     }
-    let services: Vec<Service> = marked(member).await?;
+    let services: Vec<Service> = made(member, &namespace).await?;
     for service in &services {
         let api = api_of(member, service);
         match service.annotations().contains_key(ADOPTED_ANNOTATION) {
@@ -27,14 +30,12 @@ pub async fn withdraw(member: &Client) -> Result<usize, Error> {
     Ok(slices.len() + services.len())
 }
 
-/// What a Work put there and is not to be kept.
-async fn marked<K: Kind>(member: &Client) -> Result<Vec<K>, Error> {
+/// What a Work of the namespace put there and is not to be kept.
+async fn made<K: Made>(member: &Client, namespace: &str) -> Result<Vec<K>, Error> {
     let params = ListParams::default().labels(&format!("{MANAGED_LABEL}=true"));
     let found = Api::<K>::all(member.clone()).list(&params).await?.items;
     let is_made = |object: &K| {
-        let annotations = object.annotations();
-        [NAMESPACE_ANNOTATION, NAME_ANNOTATION].iter().all(|key| annotations.contains_key(*key))
-            && !annotations.contains_key(PRESERVED_ANNOTATION)
+        maker(object, namespace).is_some() && !object.annotations().contains_key(PRESERVED_ANNOTATION)
     };
     Ok(found.into_iter().filter(is_made).collect())
 }

@@ -57,6 +57,9 @@ pub const PROVISION_LABEL: &str = "tombolo.dev/provision";
 /// Condition of that Work: the member reports the Service's slices.
 pub const COLLECTED_CONDITION: &str = "tombolo.dev/Collected";
 
+/// The reason of that condition when it is true and endpoints are left out (Tombolo's own); the message says why.
+pub const COLLECTED_IN_PART: &str = "CollectedInPart";
+
 /// Finalizer of a MultiClusterService (Karmada as built).
 pub const FINALIZER: &str = "karmada.io/multiclusterservice-controller";
 

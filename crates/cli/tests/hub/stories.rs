@@ -123,13 +123,23 @@ async fn a_service_is_taken_over_only_when_an_annotation_says_so() {
         serde_json::to_value(target(member2.service().await.unwrap())).unwrap() == 8080
     })
     .await;
-    adopting.take();
-    fleet.delete_object().await;
-    until("left to its owner", || async {
+    let is_released = || async {
         let service = member2.service().await.unwrap();
-        !service.labels().contains_key("karmada.io/managed")
-    })
-    .await;
+        let is_mark = |key: &String| key.contains("karmada.io/") || key.starts_with("tombolo.dev/");
+        !service.labels().keys().chain(service.annotations().keys()).any(is_mark)
+    };
+    assert!(!is_released().await);
+    adopting["metadata"]["annotations"] = json!({});
+    apply::<MultiClusterService>(&fleet.hub.client(), NAMESPACE, &adopting).await;
+    until("left to its owner", is_released).await;
+    apply::<Service>(&member2.cluster.client(), NAMESPACE, &own).await;
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+    assert_eq!(serde_json::to_value(target(member2.service().await.unwrap())).unwrap(), 9999);
+    adopting["metadata"]["annotations"] = json!({"work.karmada.io/conflict-resolution": "overwrite"});
+    apply::<MultiClusterService>(&fleet.hub.client(), NAMESPACE, &adopting).await;
+    until("taken over once more", || async { !is_released().await }).await;
+    fleet.delete_object().await;
+    until("left to its owner again", is_released).await;
     assert_eq!(fleet.works().await.len(), 0);
 }
 
@@ -150,6 +160,12 @@ async fn what_is_changed_by_hand_is_put_right_and_what_is_deleted_comes_back() {
     let services = member2.api::<Service>();
     services.delete("foo", &DeleteParams::default()).await.unwrap();
     until("the Service is back", || async { member2.service().await.is_some() }).await;
+    let patch = json!({"spec": {"selector": {"tier": "web"}}});
+    services.patch("foo", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    until("it selects what it should", || async {
+        member2.service().await.unwrap().spec.unwrap().selector == Some([("app".into(), "foo".into())].into())
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

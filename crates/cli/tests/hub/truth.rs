@@ -10,11 +10,13 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use tombolo_agent::Config;
 use tombolo_api::karmada::work::Work;
+use tombolo_hub::PushMember;
 use tombolo_model::names;
 use tombolo_testkit::{Server, linger, until};
 
-use crate::fleet::{Fleet, NAMESPACE};
+use crate::fleet::{Fleet, Member, NAMESPACE, cluster};
 
 #[tokio::test(start_paused = true)]
 async fn without_a_service_the_object_says_so_until_there_is_one() {
@@ -115,6 +117,14 @@ async fn addresses_that_a_member_did_not_declare_go_nowhere() {
     member1.endpoints(&["10.1.0.1", "10.9.9.9"]).await;
     fleet.share(json!({})).await;
     until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("it is said", || async {
+        let (status, _, message) = fleet.condition("EndpointSliceCollected").await;
+        status == "True" && message.ends_with("Endpoints are left out of member1 (undeclared).")
+    })
+    .await;
+    let events: Api<Event> = Api::namespaced(fleet.hub.client(), NAMESPACE);
+    let events = events.list(&Default::default()).await.unwrap().items;
+    assert!(events.iter().any(|event| event.reason.as_deref() == Some("EndpointsLeftOut")));
     // Even if its report says so.
     let works: Api<Work> = Api::namespaced(fleet.hub.client(), "karmada-es-member1");
     let all = works.list(&Default::default()).await.unwrap().items;
@@ -130,6 +140,12 @@ async fn addresses_that_a_member_did_not_declare_go_nowhere() {
     // Its agent removes what it did not report.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(member2.reached().await, ["10.1.0.1"]);
+    member1.endpoints(&["10.1.0.1"]).await;
+    until("nothing is left out any more", || async {
+        fleet.condition("EndpointSliceCollected").await.2
+            == "EndpointSlices are collected from provision clusters."
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,6 +209,36 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
     // Where the stock controller is at work there are its empty slices, too.
     let slices = if Server::chosen().is_embedded() { 2..=2 } else { 2..=6 };
     assert!(slices.contains(&count("mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}")), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_a_slice_caused_counts_as_the_time_it_took_to_report_it() {
+    let mut fleet = Fleet::of(0).await;
+    let member = Member::of(cluster("pushed", 77), Config::new("pushed".parse().unwrap(), "pushed"));
+    fleet.push.push(PushMember {
+        cluster: "pushed".parse().unwrap(),
+        client: member.cluster.client(),
+        create_namespaces: false,
+    });
+    fleet.kill_hub();
+    fleet.start_hub();
+    let reported = |metrics: &tombolo_hub::Metrics| {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        metrics.register(&mut registry);
+        encode(&mut text, &registry).unwrap();
+        let name = "mcs_sync_eps_duration_seconds_count{way=\"collected\"} ";
+        let count = text.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
+        (count.unwrap_or_default(), text)
+    };
+    member.endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    let (before, text) = reported(&fleet.metrics);
+    if Server::chosen().is_embedded() {
+        assert_eq!(before, 0, "the slice was there before: {text}");
+    }
+    member.endpoints(&["10.1.0.2"]).await;
+    until("its change counts", || async { reported(&fleet.metrics).0 == before + 1 }).await;
 }
 
 #[tokio::test(start_paused = true)]

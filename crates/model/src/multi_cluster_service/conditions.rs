@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tombolo_api::condition::{Desired, Status, find};
 use tombolo_api::karmada::networking::{
-    COLLECTED_CONDITION, MultiClusterServiceCondition as Type, MultiClusterServiceReason as Reason,
+    COLLECTED_CONDITION, COLLECTED_IN_PART, MultiClusterServiceCondition as Type,
+    MultiClusterServiceReason as Reason,
 };
 use tombolo_api::karmada::strategy::MultiClusterStrategy;
 use tombolo_api::karmada::work::{Work, WorkCondition, WorkReason};
 
 use super::{Listed, Place, Plan, Refusal, Roles, View, place};
+use crate::address::Dropped;
 use crate::happening::Happening;
 use crate::names;
 use crate::strategy::of_multi_cluster_service;
@@ -21,6 +23,7 @@ use crate::verdict::listing;
 
 const SERVICE_APPLIED: &str = "Service is propagated to target clusters.";
 const COLLECTED: &str = "EndpointSlices are collected from provision clusters.";
+const LEFT_OUT: &str = "Endpoints are left out of";
 const APPLIED: &str = "EndpointSlices are propagated to target clusters.";
 const NO_CLUSTER: &str = "there is no such cluster";
 const NOT_READY: &str = "the cluster is not ready";
@@ -40,7 +43,8 @@ pub(super) fn tell(view: &View<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<Desir
     // What is still to be reported cannot be in the consumers.
     let awaited = collected.iter().filter(|problem| !is_failure(problem)).cloned();
     let applied = if view.template.is_some() { awaited.chain(applied).collect() } else { applied };
-    let one = |type_, reasons, good, problems| condition(view, type_, reasons, good, problems);
+    let all_collected = format!("{COLLECTED}{}", left_out(view, &held, roles, plan));
+    let one = |type_, reasons, good: &str, problems| condition(view, type_, reasons, good, problems);
     vec![
         one(
             Type::ServiceApplied,
@@ -51,7 +55,7 @@ pub(super) fn tell(view: &View<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<Desir
         one(
             Type::EndpointSliceCollected,
             (Reason::EndpointSliceCollectedSuccess, Reason::EndpointSliceCollectedFailed),
-            COLLECTED,
+            &all_collected,
             collected,
         ),
         one(
@@ -143,6 +147,29 @@ fn collected(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>) -> Vec<String>
     roles.provision.iter().filter_map(problem).collect()
 }
 
+/// What is to be said of endpoints that are not sent to anybody. Only the reasons: numbers change with every pod.
+fn left_out(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) -> String {
+    let of_cluster = |cluster: &&str| {
+        let told =
+            service_work(view, held, cluster).and_then(|work| find(conditions(work), COLLECTED_CONDITION));
+        let told = told.filter(|told| told.reason == COLLECTED_IN_PART).map(|told| trimmed(&told.message));
+        let here = plan.left_out.get(*cluster).map(|reasons| reasons_of(reasons));
+        let reasons: Vec<String> = told.map(str::to_owned).into_iter().chain(here).collect();
+        (!reasons.is_empty()).then(|| format!("{cluster} ({})", reasons.join(", ")))
+    };
+    let clusters: Vec<String> = roles.provision.keys().filter_map(of_cluster).collect();
+    if clusters.is_empty() {
+        return String::new();
+    }
+    format!(" {LEFT_OUT} {}.", listing(clusters.iter(), "; "))
+}
+
+/// The reasons why endpoints are left out, in words.
+pub fn reasons_of<'a>(reasons: impl IntoIterator<Item = &'a Dropped>) -> String {
+    let words: Vec<&str> = reasons.into_iter().map(|reason| reason.as_str()).collect();
+    words.join(", ")
+}
+
 fn applied(held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<String> {
     let mut problems = absent(&roles.consumption);
     for (place, work) in &plan.works {
@@ -227,6 +254,9 @@ pub fn events(before: &[Condition], now: &[Desired]) -> Vec<Happening> {
         let was_true = was.is_some_and(|was| was.status == Status::True.as_str());
         let told = was.is_some_and(|was| was.message == condition.message);
         match condition.status {
+            Status::True if !told && condition.message.contains(LEFT_OUT) => {
+                Some(Happening::warning("EndpointsLeftOut", &condition.message))
+            }
             Status::True if !was_true => Some(Happening::normal(&condition.reason, &condition.message)),
             Status::False if was_true || (is_failure(&condition.message) && !told) => {
                 Some(Happening::warning(&condition.reason, &condition.message))

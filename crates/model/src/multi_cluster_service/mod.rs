@@ -14,6 +14,7 @@
 
 mod balancer;
 mod conditions;
+mod ports;
 mod readiness;
 mod service;
 mod slices;
@@ -34,7 +35,7 @@ use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
 use tombolo_api::karmada::work::{Work, WorkSpec, Workload};
 use tombolo_api::tombolo::{LOCAL_FIRST_MIN_READY_ANNOTATION, MANAGED_BY_LABEL, MANAGER, ServiceRef};
 
-use crate::address::Declared;
+use crate::address::{Declared, Dropped};
 use crate::cluster::ClusterId;
 use crate::names;
 use crate::origin::Limits;
@@ -42,7 +43,8 @@ use crate::strategy;
 use crate::strategy::local_first::{BadMinReady, MinReady};
 
 pub use balancer::NotBalanceable;
-pub use conditions::{events, is_confirmed};
+pub use conditions::{events, is_confirmed, reasons_of};
+pub use ports::{same_ports, serves, translate};
 pub use readiness::{Readiness, ready_condition};
 pub use service::Unlisted;
 pub use slices::{Collection, collect, is_collectable, is_collected};
@@ -82,6 +84,8 @@ pub struct Plan {
     /// goes.
     pub keep: BTreeSet<Place>,
     pub conditions: Vec<Desired>,
+    /// Why endpoints that clusters reported go to nobody.
+    pub left_out: BTreeMap<ClusterId, BTreeSet<Dropped>>,
     /// The addresses of the consumption clusters' load balancers; `None` if what was said of them stays.
     pub load_balancer: Option<LoadBalancerStatus>,
 }

@@ -3,9 +3,9 @@
 //! One slice in, one Work out at each step. The hub takes over no metadata from what a member reports: names, labels and
 //! annotations are made anew, and addresses that the member did not declare are left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use tombolo_api::karmada::MANAGED_LABEL;
@@ -19,8 +19,8 @@ use tombolo_api::service::{MANAGED_BY_LABEL, SERVICE_NAME_LABEL};
 use tombolo_api::tombolo::ServiceRef;
 
 use super::service::Exposed;
-use super::{Member, Place, Plan, Roles, Version, View, labels, place, work};
-use crate::address::Declared;
+use super::{Place, Plan, Roles, Version, View, labels, place, work};
+use crate::address::{Declared, DropCount, Dropped};
 use crate::cluster::ClusterId;
 use crate::slices::{family, is_source, selection};
 use crate::{names, origin};
@@ -44,13 +44,14 @@ pub fn is_collectable(slice: &EndpointSlice, service: &ServiceRef) -> bool {
     is_source(slice, service) && family(slice).is_some() && label(MANAGED_BY_LABEL) != Some(SLICE_DISPATCHER)
 }
 
-/// The Work in which the member reports a slice: stored at the hub, never applied.
-pub fn collect(collection: &Collection<'_>, source: &EndpointSlice) -> Option<Work> {
+/// The Work in which the member reports a slice, stored at the hub and never applied, and what is left out of it.
+pub fn collect(collection: &Collection<'_>, source: &EndpointSlice) -> Option<(Work, DropCount)> {
     let Collection { cluster, service, declared } = *collection;
     let family = family(source)?;
     let name = source.metadata.name.as_deref().unwrap_or_default();
     let mut annotations = Version::of(source).annotations();
     annotations.insert(PROVISION_CLUSTER_ANNOTATION.to_owned(), cluster.to_string());
+    let (endpoints, left_out) = selection::endpoints(source, family, declared, false);
     let slice = EndpointSlice {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -60,7 +61,7 @@ pub fn collect(collection: &Collection<'_>, source: &EndpointSlice) -> Option<Wo
             ..ObjectMeta::default()
         },
         address_type: family.to_string(),
-        endpoints: Some(selection::endpoints(source, family, declared, false).0),
+        endpoints: Some(endpoints),
         ports: Some(selection::ports(source)),
     };
     let mut work = Work::new(
@@ -74,7 +75,7 @@ pub fn collect(collection: &Collection<'_>, source: &EndpointSlice) -> Option<Wo
     work.metadata.namespace = names::execution_namespace(cluster);
     work.metadata.labels = Some(slice_labels(service));
     work.metadata.labels.get_or_insert_default().insert(SLICE_MANAGED_BY_LABEL.into(), COLLECTED_FOR.into());
-    Some(work)
+    Some((work, left_out))
 }
 
 /// Whether a Work is the report of a slice.
@@ -130,18 +131,25 @@ pub(super) fn dispatch(view: &View<'_>, roles: &Roles<'_>, exposed: &Exposed, pl
         if !member.ready {
             continue;
         }
-        let (admitted, _) = origin::admit_slices(reported.iter().map(|(_, slice)| slice), view.limits);
+        let (admitted, surplus) = origin::admit_slices(reported.iter().map(|(_, slice)| slice), view.limits);
+        let mut left_out: BTreeSet<Dropped> = (surplus > 0).then_some(Dropped::TooMany).into_iter().collect();
         for slice in admitted {
+            let family = family(slice).unwrap_or_default();
+            let (endpoints, dropped) = selection::endpoints(slice, family, &member.declared, false);
+            left_out.extend(dropped.into_keys());
             for consumer in roles.consumption.keys().filter(|consumer| **consumer != source.as_str()) {
                 let Some((consumer, _)) = view.members.get_key_value(*consumer) else { continue };
                 let Some(namespace) = names::execution_namespace(consumer) else { continue };
-                let (place, work) = sent(view, exposed, (source, member), slice, namespace);
+                let (place, work) = sent(view, exposed, source, (slice, &endpoints), namespace);
                 if held.get(&place).is_some_and(|held| is_newer(held, slice)) {
                     plan.keep.insert(place);
                 } else {
                     plan.works.insert(place, work);
                 }
             }
+        }
+        if !left_out.is_empty() {
+            plan.left_out.insert(source.clone(), left_out);
         }
     }
 }
@@ -170,8 +178,8 @@ fn is_newer(held: &Work, reported: &EndpointSlice) -> bool {
 fn sent(
     view: &View<'_>,
     exposed: &Exposed,
-    (source, member): (&ClusterId, &Member),
-    reported: &EndpointSlice,
+    source: &ClusterId,
+    (reported, endpoints): (&EndpointSlice, &[Endpoint]),
     namespace: String,
 ) -> (Place, Work) {
     let service = view.service();
@@ -187,11 +195,9 @@ fn sent(
     let ports: Vec<EndpointPort> =
         given.iter().filter(|port| exposed.shows(port.name.as_deref())).cloned().collect();
     let family = family(reported).unwrap_or_default();
-    let mut endpoints = selection::endpoints(reported, family, &member.declared, false).0;
     // Endpoints without any of the exposed ports get no traffic.
-    if ports.is_empty() && !given.is_empty() {
-        endpoints.clear();
-    }
+    let is_hidden = ports.is_empty() && !given.is_empty();
+    let endpoints = if is_hidden { Vec::new() } else { endpoints.to_vec() };
     let slice = EndpointSlice {
         metadata: ObjectMeta {
             name: Some(names::dispatched_slice(&service, source, name)),

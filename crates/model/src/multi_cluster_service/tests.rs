@@ -59,7 +59,7 @@ impl World {
         let slice = slice_of(slice, generation);
         let (cluster, service) = (id(cluster), service("demo", "foo"));
         let collection = Collection { cluster: &cluster, service: &service, declared: &Declared::Nothing };
-        self.works.push(collect(&collection, &slice).unwrap());
+        self.works.push(collect(&collection, &slice).unwrap().0);
         self
     }
 
@@ -478,6 +478,21 @@ fn slices_of_the_cluster_itself_are_reported_and_those_from_elsewhere_are_not() 
     }
     let names = EndpointSlice { address_type: "FQDN".into(), ..slice_of("foo-1", 1) };
     assert!(!is_collectable(&names, &service("demo", "foo")), "names are no addresses");
+}
+
+#[test]
+fn what_is_left_out_of_a_report_is_told_with_its_reason() {
+    let mut world = World::new(json!({})).reports("member1", "foo-a", 1).reports("member1", "foo-b", 1);
+    assert_eq!(world.plan().left_out, BTreeMap::new());
+    let declared = Declared::read(&["10.9.0.0/16".to_owned()]).0;
+    world.members.insert(id("member1"), Member { ready: true, declared });
+    assert_eq!(world.plan().left_out, BTreeMap::from([(id("member1"), [Dropped::Undeclared].into())]));
+    let works: Vec<&Work> = world.works.iter().collect();
+    let limits = Limits { slices: 1, ..Limits::default() };
+    let (object, template) = (&world.object, world.template.as_ref());
+    let view = View { object, template, members: &world.members, works: &works, limits: &limits };
+    let both = [Dropped::Undeclared, Dropped::TooMany].into();
+    assert_eq!(plan(&view).left_out, BTreeMap::from([(id("member1"), both)]));
 }
 
 fn clusters() -> impl Strategy<Value = Vec<String>> {

@@ -20,6 +20,16 @@ pub fn is_put_aside(service: &Service) -> bool {
     selector(service).contains_key(KEY)
 }
 
+/// Leaves a selector aside where it is when its owner writes the Service anew. What comes back is then what they write.
+pub fn keep_aside(current: &Service, desired: &mut Service) {
+    let wanted = desired.spec.as_mut().and_then(|spec| spec.selector.as_mut());
+    if let (Some(value), Some(wanted)) =
+        (selector(current).remove(KEY), wanted.filter(|wanted| !wanted.is_empty()))
+    {
+        wanted.insert(KEY.to_owned(), value);
+    }
+}
+
 /// The selector its owner wants; empty if none.
 pub(super) fn wanted(service: &Service) -> BTreeMap<String, String> {
     let mut selector = selector(service);
@@ -103,6 +113,22 @@ mod tests {
         assert_eq!(aside.spec.as_ref().unwrap().selector.as_ref().unwrap()[KEY], VALUE);
         assert_eq!(note(&aside).unwrap(), r#"{"app":"echo"}"#);
         assert_eq!(put_aside(&aside), None);
+    }
+
+    #[test]
+    fn what_is_written_anew_stays_aside_only_if_it_was() {
+        let before = service(json!({"app": "echo"}));
+        let aside = patched(&before, put_aside(&before));
+        let kept = |current: &Service, wanted: Value| {
+            let mut desired = service(wanted);
+            keep_aside(current, &mut desired);
+            desired
+        };
+        let next = kept(&aside, json!({"app": "new"}));
+        assert!(is_put_aside(&next));
+        assert_eq!(wanted(&next), BTreeMap::from([("app".to_owned(), "new".to_owned())]));
+        assert!(!is_put_aside(&kept(&before, json!({"app": "new"}))));
+        assert!(!is_put_aside(&kept(&aside, Value::Null)), "there is nothing to put aside");
     }
 
     #[test]
