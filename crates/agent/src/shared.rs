@@ -18,7 +18,7 @@ use tombolo_api::tombolo::{Dialect, HEARTBEAT, Membership, OFFER_LABEL, ServiceO
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{self, Contact, Patience};
 use tombolo_model::{ClusterId, Policy, names};
-use tombolo_runtime::{Cache, Key, Ledger, Signal, follow, follow_completely};
+use tombolo_runtime::{BRISK, Cache, Key, Ledger, Signal, follow, follow_completely};
 
 use crate::config::Config;
 use crate::edition::Edition;
@@ -112,7 +112,7 @@ impl Shared {
         tasks.spawn(follow_completely(self.offers.clone(), Api::all(self.hub.clone()), all()));
         tasks.spawn(follow(self.hub_slices.clone(), Api::all(self.hub.clone()), all().labels(OFFER_LABEL)));
         tasks.spawn(follow(self.memberships.clone(), Api::all(self.hub.clone()), all()));
-        let beats = all().fields(&format!("metadata.name={HEARTBEAT}"));
+        let beats = all().timeout(BRISK).fields(&format!("metadata.name={HEARTBEAT}"));
         tasks.spawn(follow(self.heartbeats.clone(), Api::all(self.hub.clone()), beats));
         let leases = Api::namespaced(self.member.clone(), &self.config.namespace);
         tasks.spawn(follow(self.source_leases.clone(), leases, all().labels(SOURCE_CLUSTER_LABEL)));

@@ -17,9 +17,11 @@ use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, Membership, STA
 use tombolo_model::address::Declared;
 use tombolo_model::multi_cluster_service::{Member, service_of};
 use tombolo_model::{ClusterId, names, origin};
-use tombolo_runtime::{Cache, Events, Key, follow};
+use tombolo_runtime::{BRISK, Cache, Events, Key, follow};
 
 use crate::config::Config;
+use crate::ear::Ear;
+use crate::mark;
 use crate::metrics::Metrics;
 
 /// Who the API server sees writing.
@@ -31,7 +33,9 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) clusters: Arc<Cache<Cluster>>,
     pub(crate) memberships: Arc<Cache<Membership>>,
+    /// Those of clusters, and the hub's own.
     pub(crate) heartbeats: Arc<Cache<Lease>>,
+    pub(crate) ear: Arc<Ear>,
     /// Execution namespaces.
     pub(crate) namespaces: Arc<Cache<Namespace>>,
     pub(crate) objects: Arc<Cache<MultiClusterService>>,
@@ -48,6 +52,7 @@ impl Shared {
     pub(crate) fn new(config: Config, client: Client, metrics: Metrics) -> Self {
         let works = Cache::grouped(|work: &Work| service_key(work).into_iter().collect());
         Self {
+            ear: Arc::new(Ear::new(mark::RENEW_EVERY, config.dead_after)),
             events: Events::new(client.clone(), config.clock.clone(), WRITER, &config.instance),
             config,
             client,
@@ -65,7 +70,7 @@ impl Shared {
 
     /// Starts the watches, after everybody who listens has been made.
     pub(crate) fn follow(&self, tasks: &mut JoinSet<()>) {
-        let all = watcher::Config::default;
+        let all = || watcher::Config::default().timeout(BRISK);
         let client = || self.client.clone();
         tasks.spawn(follow(self.clusters.clone(), Api::all(client()), all()));
         tasks.spawn(follow(self.memberships.clone(), Api::all(client()), all()));

@@ -202,7 +202,7 @@ pub(crate) const HUB: &[Right] = &[
         &["list", "watch", "delete"],
     ),
     may(
-        "Heartbeats, the hub's own lease, and its mark.",
+        "Heartbeats, the hub's own among them, and the lease that hubs compete for.",
         LEASES,
         &["leases"],
         &["get", "list", "watch", "create", "update", "patch", "delete"],

@@ -220,6 +220,10 @@ impl<K: ResourceExt> Cache<K> {
     }
 }
 
+/// The timeout, in seconds, of watches by which others are judged: one whose connection is half open is noticed when it has
+/// said nothing for so long and a little more, and not only after minutes. Where it ends, the next one goes on.
+pub const BRISK: u32 = 30;
+
 /// Keeps `cache` in step with the server, for ever. An object that cannot be read counts as absent: whoever wrote it must
 /// not keep the others from being seen.
 pub async fn follow<K>(cache: Arc<Cache<K>>, api: Api<K>, config: watcher::Config)

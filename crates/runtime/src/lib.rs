@@ -21,7 +21,7 @@ mod work;
 mod write;
 
 pub use self::admin::Admin;
-pub use self::cache::{Cache, Change, Patience, follow};
+pub use self::cache::{BRISK, Cache, Change, Patience, follow};
 pub use self::clock::{Clock, stamp};
 pub use self::complete::follow_completely;
 pub use self::events::{Events, News};

@@ -78,6 +78,8 @@ struct Shared {
     dice: Mutex<fastrand::Rng>,
     plan: Mutex<FaultPlan>,
     outage: Signal<Outage>,
+    /// How often the watches that were open fell silent.
+    silenced: Signal<u64>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -90,6 +92,7 @@ impl Faults {
             dice: Mutex::new(fastrand::Rng::with_seed(seed)),
             plan: Mutex::default(),
             outage: Signal::new(Outage::None),
+            silenced: Signal::new(0),
         }))
     }
 
@@ -100,6 +103,22 @@ impl Faults {
 
     pub fn outage(&self, outage: Outage) {
         self.0.outage.set(outage);
+    }
+
+    /// The watches that are open now say nothing any more and never end, as if their connections were half open. Requests
+    /// and new watches are as ever.
+    pub fn silence_watches(&self) {
+        self.0.silenced.update(|times| times + 1);
+    }
+
+    /// How often watches were silenced so far.
+    pub(crate) fn times_silenced(&self) -> u64 {
+        self.0.silenced.get()
+    }
+
+    /// Resolves when watches have been silenced more than so often.
+    pub(crate) async fn silenced_beyond(&self, times: u64) {
+        self.0.silenced.wait_for(|now| now > times).await;
     }
 
     /// Whether the cluster is out of reach.

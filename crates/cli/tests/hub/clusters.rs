@@ -13,13 +13,15 @@ use tombolo_testkit::{linger, until};
 
 use crate::fleet::{Fleet, NAMESPACE, cluster};
 
+/// The status of a cluster's `Ready`.
+pub(crate) fn ready(cluster: &Cluster) -> String {
+    let conditions = cluster.status.clone().unwrap_or_default().conditions;
+    conditions.into_iter().find(|one| one.type_ == "Ready").map(|one| one.status).unwrap_or_default()
+}
+
 /// The clusters, each with the status of its `Ready`.
 pub(crate) async fn clusters(client: &Client) -> Vec<(String, String)> {
     let all = Api::<Cluster>::all(client.clone()).list(&Default::default()).await.unwrap();
-    let ready = |cluster: &Cluster| {
-        let conditions = cluster.status.clone().unwrap_or_default().conditions;
-        conditions.into_iter().find(|one| one.type_ == "Ready").map(|one| one.status).unwrap_or_default()
-    };
     all.items.iter().map(|one| (one.metadata.name.clone().unwrap(), ready(one))).collect()
 }
 

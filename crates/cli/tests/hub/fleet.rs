@@ -45,6 +45,8 @@ pub(crate) struct Fleet {
     pub(crate) push: Vec<tombolo_hub::PushMember>,
     /// A cluster that is silent for so long is not ready.
     pub(crate) dead_after: Duration,
+    /// While the hub does not hear its API server, nobody is declared dead for so long.
+    pub(crate) hold: Duration,
     part: Option<JoinHandle<()>>,
     /// The stand-ins for the hub's kube-controller-manager.
     controllers: Option<JoinHandle<()>>,
@@ -155,6 +157,7 @@ impl Fleet {
             metrics: Metrics::default(),
             push: Vec::new(),
             dead_after: Duration::from_secs(30),
+            hold: Duration::from_secs(15 * 60),
             part: None,
             controllers: None,
         }
@@ -212,6 +215,7 @@ impl Fleet {
             clock: self.hub.clock(EPOCH),
             push: self.push.clone(),
             dead_after: self.dead_after,
+            hold: self.hold,
             ..tombolo_hub::Config::new("test")
         };
         let client = self.link.client(&self.hub, User::admin());

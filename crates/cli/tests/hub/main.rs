@@ -11,3 +11,4 @@ mod scale;
 mod simulation;
 mod stories;
 mod truth;
+mod watchman;
