@@ -19,7 +19,7 @@ use tombolo_api::tombolo::HEARTBEAT;
 use tombolo_model::liveness::{Beat, Patience, Pulse};
 use tombolo_model::multi_cluster_service::{Readiness, ready_condition};
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Key, in_time, unless_gone};
+use tombolo_runtime::{Key, in_time, is_conflict, unless_gone};
 
 use crate::shared::{Shared, WRITER, is_ready};
 
@@ -35,7 +35,9 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        if let Err(error) = keeper.look().await {
+        if let Err(error) = keeper.look().await
+            && !is_conflict(&error)
+        {
             tracing::warn!(%error, "the health of clusters could not be told");
         }
     }
@@ -117,7 +119,9 @@ impl Keeper {
         tracing::info!(cluster = cluster.name_any(), ready = %desired.status, reason = desired.reason, "cluster");
         let api: Api<Cluster> = Api::all(self.shared.client.clone());
         let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
-        let patch = json!({"status": {"conditions": conditions}});
+        // Only over what was looked at: others may have conditions of their own there.
+        let metadata = json!({"resourceVersion": cluster.resource_version()});
+        let patch = json!({"metadata": metadata, "status": {"conditions": conditions}});
         let name = cluster.name_any();
         let written = in_time(LONGEST_WRITE, api.patch_status(&name, &params, &Patch::Merge(&patch))).await;
         if let Ok(written) = &written

@@ -21,7 +21,9 @@ use tombolo_model::multi_cluster_service::{
     Place, Plan, View, concerns, events, is_collected, is_confirmed, place, plan,
 };
 use tombolo_model::origin;
-use tombolo_runtime::{Change, Controller, Extent, Key, News, Next, Queue, delete, put, unless_gone};
+use tombolo_runtime::{
+    Change, Controller, Extent, Key, News, Next, Queue, delete, is_not_found, put, unless_gone,
+};
 use tombolo_works::Way;
 
 use crate::shared::{Shared, WRITER, is_ready, locked, service_key};
@@ -150,11 +152,11 @@ impl Services {
             self.carry_out(&works, &Plan::default(), detected).await?;
             // Every Work that goes brings us back; the object may go when the last one has.
             if works.is_empty() {
-                self.set_finalizer(&object, false).await?;
+                self.set_finalizer(object, false).await?;
             }
             return Ok(());
         }
-        self.set_finalizer(&object, true).await?;
+        let Some(object) = self.set_finalizer(object, true).await? else { return Ok(()) };
         let plan = self.plan(item, &object, &works);
         self.carry_out(&works, &plan, detected).await?;
         self.tell(&object, plan.conditions, plan.load_balancer).await
@@ -233,18 +235,27 @@ impl Services {
         }
     }
 
-    async fn set_finalizer(&self, object: &MultiClusterService, wanted: bool) -> Result<(), Error> {
+    /// Sets or removes the finalizer. Returns the object as it is then, if it is still there.
+    async fn set_finalizer(
+        &self,
+        object: Arc<MultiClusterService>,
+        wanted: bool,
+    ) -> Result<Option<Arc<MultiClusterService>>, Error> {
         let mut finalizers = object.finalizers().to_vec();
         if finalizers.iter().any(|name| name == FINALIZER) == wanted {
-            return Ok(());
+            return Ok(Some(object));
         }
         finalizers.retain(|name| name != FINALIZER);
         if wanted {
             finalizers.push(FINALIZER.to_owned());
         }
         let metadata = json!({"finalizers": finalizers, "resourceVersion": object.resource_version()});
-        let (api, patch) = (self.api(object), json!({"metadata": metadata}));
-        unless_gone(api.patch(&object.name_any(), &params(), &Patch::Merge(&patch)).await)
+        let (api, patch) = (self.api(&object), json!({ "metadata": metadata }));
+        match api.patch(&object.name_any(), &params(), &Patch::Merge(&patch)).await {
+            Ok(object) => Ok(Some(Arc::new(object))),
+            Err(error) if is_not_found(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts into the status how far the service has come and where it is reached from outside; events tell of changes.
@@ -269,7 +280,10 @@ impl Services {
             return Ok(());
         }
         let load_balancer = load_balancer.ingress.is_some().then_some(load_balancer);
-        let patch: Value = json!({"status": {"conditions": conditions, "loadBalancer": load_balancer}});
+        // Only over what was looked at: a cache that is late would tell everything twice.
+        let metadata = json!({"resourceVersion": object.resource_version()});
+        let status = json!({"conditions": conditions, "loadBalancer": load_balancer});
+        let patch: Value = json!({"metadata": metadata, "status": status});
         let api = self.api(object);
         unless_gone(api.patch_status(&object.name_any(), &params(), &Patch::Merge(&patch)).await)?;
         for one in &happened {

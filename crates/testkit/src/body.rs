@@ -78,6 +78,7 @@ impl Watched {
             piece = self.pieces.next() => piece,
         };
         let piece = piece?;
+        self.faults.lag().await;
         // What was sent into silence arrives when it is over, or never.
         let piece = match self.faults.reach().await {
             Ok(()) => piece,

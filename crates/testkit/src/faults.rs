@@ -39,6 +39,8 @@ pub struct FaultPlan {
     pub forgotten: f64,
     /// A watch ends after any of its pieces, half of the time with an error.
     pub cut_watch: f64,
+    /// A watch takes so much longer for each of its pieces.
+    pub lag: Duration,
 }
 
 impl Default for FaultPlan {
@@ -54,6 +56,7 @@ impl Default for FaultPlan {
             hang: 0.0,
             forgotten: 0.0,
             cut_watch: 0.0,
+            lag: Duration::ZERO,
         }
     }
 }
@@ -220,6 +223,14 @@ impl Faults {
             return Some(if asked.watches { expired_watch() } else { status(410, "Expired", "injected") });
         }
         None
+    }
+
+    /// Waits for as long as a piece of a watch takes.
+    pub(crate) async fn lag(&self) {
+        let lag = locked(&self.0.plan).lag;
+        if !lag.is_zero() {
+            tokio::time::sleep(lag).await;
+        }
     }
 
     pub(crate) fn coin(&self) -> bool {

@@ -10,11 +10,14 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use tombolo_api::condition;
+use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
 use tombolo_model::names;
-use tombolo_testkit::{Server, linger, until};
+use tombolo_testkit::{FaultPlan, Server, linger, until};
 
 use crate::fleet::{Fleet, NAMESPACE};
+use crate::watchman::{Seen, Watchman};
 
 #[tokio::test(start_paused = true)]
 async fn without_a_service_the_object_says_so_until_there_is_one() {
@@ -156,6 +159,16 @@ async fn a_service_waits_for_its_namespace() {
     until("it is applied", || async { message().await.0 == "True" }).await;
 }
 
+/// How often a condition came true.
+fn came_true(history: &[Seen<MultiClusterService>], type_: &str) -> usize {
+    let holds = |seen: &Seen<MultiClusterService>| {
+        let status = seen.object().status.as_ref();
+        status.is_some_and(|status| condition::is_true(&status.conditions, type_))
+    };
+    let states: Vec<bool> = std::iter::once(false).chain(history.iter().map(holds)).collect();
+    states.windows(2).filter(|pair| !pair[0] && pair[1]).count()
+}
+
 #[tokio::test(start_paused = true)]
 async fn events_tell_of_changes_and_metrics_of_durations() {
     let fleet = Fleet::of(2).await;
@@ -164,8 +177,19 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
         all.len() == 2 && all.iter().all(|(_, ready)| ready == "True")
     })
     .await;
+    // What the hub wrote comes back to it late.
+    fleet.link.plan(FaultPlan { lag: Duration::from_millis(300), ..FaultPlan::default() });
+    let watchman =
+        Watchman::post(Api::<MultiClusterService>::namespaced(fleet.hub.client(), NAMESPACE)).await;
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
+    // So every now and then it looks again before it has seen what it said.
+    let objects: Api<MultiClusterService> = Api::namespaced(fleet.hub.client(), NAMESPACE);
+    for note in 0..40 {
+        let patch = json!({"metadata": {"annotations": {"note": note.to_string()}}});
+        objects.patch("foo", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        linger(Duration::from_millis(350)).await;
+    }
     until("the conditions are true", || async { fleet.all_true().await }).await;
     let api: Api<Event> = Api::namespaced(fleet.hub.client(), NAMESPACE);
     let reasons = || async {
@@ -176,23 +200,33 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
     };
     linger(Duration::from_secs(60)).await;
     let before = reasons().await;
-    for reason in ["ServiceAppliedSuccess", "EndpointSliceCollectedSuccess", "EndpointSliceAppliedSuccess"] {
-        assert!(before.iter().any(|one| one == reason), "{before:?}");
+    let history = watchman.dismiss();
+    for type_ in ["ServiceApplied", "EndpointSliceCollected", "EndpointSliceApplied"] {
+        let told = before.iter().filter(|one| **one == format!("{type_}Success")).count();
+        assert_eq!(told, came_true(&history, type_), "{type_} of {before:?}");
+        assert!(told > 0, "{before:?}");
     }
+    fleet.link.heal();
     fleet.members[0].endpoints(&["10.1.0.2"]).await;
     linger(Duration::from_secs(600)).await;
     assert_eq!(reasons().await, before, "no event without a change");
+    assert_eq!(measured(&fleet, SERVICES), 2);
+    // Where the stock controller is at work there are its empty slices, too.
+    let slices = if Server::chosen().is_embedded() { 2..=2 } else { 2..=6 };
+    assert!(slices.contains(&measured(&fleet, SLICES)), "{}", measured(&fleet, SLICES));
+}
+
+/// How many Services were applied, and how many slices were sent.
+const SERVICES: &str = "mcs_sync_svc_duration_seconds_count{result=\"success\"}";
+const SLICES: &str = "mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}";
+
+/// A number among the hub's metrics.
+fn measured(fleet: &Fleet, name: &str) -> u64 {
     let (mut registry, mut text) = (Registry::default(), String::new());
     fleet.metrics.register(&mut registry);
     encode(&mut text, &registry).unwrap();
-    let count = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| line.trim().parse::<u64>().ok()).unwrap_or_default()
-    };
-    assert_eq!(count("mcs_sync_svc_duration_seconds_count{result=\"success\"}"), 2, "{text}");
-    // Where the stock controller is at work there are its empty slices, too.
-    let slices = if Server::chosen().is_embedded() { 2..=2 } else { 2..=6 };
-    assert!(slices.contains(&count("mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}")), "{text}");
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.trim().parse::<u64>().ok()).unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
