@@ -132,9 +132,9 @@ impl Controller for Services {
     async fn reconcile(&self, item: &Key) -> Result<Next, Error> {
         self.shared.metrics.count_reconcile(Self::NAME);
         // Before the Works are read: what is reported from now on is for the next time.
-        let detected = locked(&self.times.reported).remove(item).unwrap_or_else(Instant::now);
+        let detected = locked(&self.times.reported).remove(item);
         let outcome = self.look_at(item, detected).await;
-        if outcome.is_err() {
+        if let (Err(_), Some(detected)) = (&outcome, detected) {
             locked(&self.times.reported).entry(item.clone()).or_insert(detected);
         }
         outcome.map(|()| Next::Rest)
@@ -142,9 +142,9 @@ impl Controller for Services {
 }
 
 impl Services {
-    /// Does what is missing for an object. What it is about was `detected` then.
-    async fn look_at(&self, item: &Key, detected: Instant) -> Result<(), Error> {
-        let works = self.unseen.complete(item, self.shared.works.group(item));
+    /// Does what is missing for an object. Slices that it is about were `detected` then, if any were.
+    async fn look_at(&self, item: &Key, detected: Option<Instant>) -> Result<(), Error> {
+        let works = self.works(item);
         let Some(object) = self.shared.objects.get(item) else {
             return self.carry_out(&works, &Plan::default(), detected).await;
         };
@@ -159,7 +159,13 @@ impl Services {
         let Some(object) = self.set_finalizer(object, true).await? else { return Ok(()) };
         let plan = self.plan(item, &object, &works);
         self.carry_out(&works, &plan, detected).await?;
+        self.note_confirmed(&self.works(item));
         self.tell(&object, plan.conditions, plan.load_balancer).await
+    }
+
+    /// The Works of a service as they are known, with those that were just written.
+    fn works(&self, item: &Key) -> Vec<Arc<Work>> {
+        self.unseen.complete(item, self.shared.works.group(item))
     }
 
     fn plan(&self, item: &Key, object: &MultiClusterService, works: &[Arc<Work>]) -> Plan {
@@ -175,7 +181,7 @@ impl Services {
 
     /// Makes the Works those of the plan: first the new and changed, then the ones to go. One that fails does not keep the
     /// others from being written.
-    async fn carry_out(&self, works: &[Arc<Work>], plan: &Plan, detected: Instant) -> Result<(), Error> {
+    async fn carry_out(&self, works: &[Arc<Work>], plan: &Plan, detected: Option<Instant>) -> Result<(), Error> {
         let held: BTreeMap<Place, Arc<Work>> = works.iter().map(|work| (place(work), work.clone())).collect();
         let mut writes: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();
         for (place, work) in &plan.works {
@@ -189,7 +195,6 @@ impl Services {
                 removals.push(self.remove(place, work).boxed());
             }
         }
-        self.note_confirmed(works);
         all_of(removals).await
     }
 
@@ -198,7 +203,7 @@ impl Services {
         place: &Place,
         current: Option<&Work>,
         work: &Work,
-        detected: Instant,
+        detected: Option<Instant>,
     ) -> Result<(), Error> {
         let api: Api<Work> = Api::namespaced(self.shared.client.clone(), &place.0);
         let tidied = match current.and_then(|held| leftovers(held, work)) {
@@ -207,13 +212,17 @@ impl Services {
         };
         let written = put(WRITER, &api, tidied.as_ref().or(current), work, Extent::Whole).await?;
         let Some(written) = written.or(tidied) else { return Ok(()) };
+        // The member confirms generations: there is nothing to confirm where only labels or annotations differ.
+        let is_news =
+            current.is_none_or(|current| current.metadata.generation != written.metadata.generation);
         self.unseen.note(written);
         self.shared.metrics.count_write("put");
         let is_service =
             work.spec.workload.as_ref().is_some_and(|load| load.manifests[0]["kind"] == "Service");
-        if is_service {
+        if is_service && is_news {
             locked(&self.times.sent).insert(place.clone(), Instant::now());
-        } else {
+        }
+        if let Some(detected) = detected.filter(|_| !is_service) {
             self.shared.metrics.durations.note_slice(Way::Dispatched, detected.elapsed());
         }
         Ok(())

@@ -16,7 +16,7 @@ use tombolo_api::karmada::work::Work;
 use tombolo_model::names;
 use tombolo_testkit::{FaultPlan, Server, linger, until};
 
-use crate::fleet::{Fleet, NAMESPACE};
+use crate::fleet::{Fleet, NAMESPACE, apply, template};
 use crate::watchman::{Seen, Watchman};
 
 #[tokio::test(start_paused = true)]
@@ -216,8 +216,9 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
     assert!(slices.contains(&measured(&fleet, SLICES)), "{}", measured(&fleet, SLICES));
 }
 
-/// How many Services were applied, and how many slices were sent.
+/// How many Services were applied, how many of them in half a second, and how many slices were sent.
 const SERVICES: &str = "mcs_sync_svc_duration_seconds_count{result=\"success\"}";
+const QUICK_SERVICES: &str = "mcs_sync_svc_duration_seconds_bucket{le=\"0.5\",result=\"success\"}";
 const SLICES: &str = "mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}";
 
 /// A number among the hub's metrics.
@@ -227,6 +228,34 @@ fn measured(fleet: &Fleet, name: &str) -> u64 {
     encode(&mut text, &registry).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.trim().parse::<u64>().ok()).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_a_change_of_a_service_takes_counts_from_its_writing_and_slices_only_if_they_changed() {
+    let mut fleet = Fleet::of(3).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({"serviceConsumptionClusters": ["member1", "member2"]})).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    fleet.rest().await;
+    let before = (measured(&fleet, SERVICES), measured(&fleet, QUICK_SERVICES));
+    // From now on no member can confirm anything in half a second.
+    let slow = Duration::from_secs(1)..Duration::from_secs(2);
+    for member in &fleet.members {
+        member.link.plan(FaultPlan { latency: slow.clone(), ..FaultPlan::default() });
+    }
+    let mut changed = template();
+    changed["spec"]["ports"][0]["port"] = json!(81);
+    apply::<Service>(&fleet.hub.client(), NAMESPACE, &changed).await;
+    until("all have it", || async { measured(&fleet, SERVICES) == before.0 + 3 }).await;
+    assert_eq!(measured(&fleet, QUICK_SERVICES), before.1);
+    fleet.members.iter().for_each(|member| member.link.heal());
+    fleet.rest().await;
+    let slices = measured(&fleet, SLICES);
+    fleet.apply_object(json!({})).await;
+    let member3 = &fleet.members[2];
+    until("one more consumer", || async { member3.reached().await == ["10.1.0.1"] }).await;
+    assert_eq!(measured(&fleet, SLICES), slices, "no slice has changed");
+    fleet.kill_hub();
 }
 
 #[tokio::test(start_paused = true)]
