@@ -140,8 +140,8 @@ impl<'a> View<'a> {
 pub fn concerns(object: &MultiClusterService, cluster: &str) -> bool {
     let names = |list: Result<Clusters<'_>, SpellingsDiffer>| match list {
         Ok(Clusters::Named(names)) => names.contains(cluster),
-        Ok(Clusters::All) => true,
-        Err(_) => false,
+        // Nobody knows who is meant; and the slices of one that dies are to go in any case.
+        Ok(Clusters::All) | Err(_) => true,
     };
     names(object.spec.provision()) || names(object.spec.consumption())
 }

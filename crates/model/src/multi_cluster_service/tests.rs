@@ -400,6 +400,24 @@ fn a_service_that_changed_must_be_confirmed_again() {
 }
 
 #[test]
+fn every_cluster_concerns_an_object_of_which_nobody_knows_whom_it_means() {
+    let mut object = World::new(json!({
+        "serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"],
+    }))
+    .object;
+    let concerned = |object: &MultiClusterService| {
+        ["member1", "member2", "member3"].map(|cluster| concerns(object, cluster))
+    };
+    assert_eq!(concerned(&object), [true, true, false]);
+    object.spec.provider_clusters = vec![];
+    object.spec.service_provision_clusters = vec!["member2".to_owned()];
+    assert_eq!(concerned(&object), [false, true, false]);
+    let differing = from_value(json!([{"name": "member3"}])).unwrap();
+    object.spec.provider_clusters = differing;
+    assert_eq!(concerned(&object), [true, true, true], "the lists disagree");
+}
+
+#[test]
 fn a_slice_that_may_be_held_back_counts_only_while_the_strategy_allows_it() {
     let confirmed = [("Applied", Status::True), (COLLECTED_CONDITION, Status::True)];
     let spec = json!({"serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"]});
