@@ -41,6 +41,8 @@ pub struct FaultPlan {
     pub cut_watch: f64,
     /// A watch takes so much longer for each of its pieces.
     pub lag: Duration,
+    /// What is written below a path that has this in it is refused with 403, as for want of room. Deletions are not.
+    pub over_quota: Option<&'static str>,
 }
 
 impl Default for FaultPlan {
@@ -57,6 +59,7 @@ impl Default for FaultPlan {
             forgotten: 0.0,
             cut_watch: 0.0,
             lag: Duration::ZERO,
+            over_quota: None,
         }
     }
 }
@@ -216,6 +219,9 @@ impl Faults {
                 [(500, "InternalError"), (503, "ServiceUnavailable")][usize::from(self.coin())];
             return Some(status(code, reason, "injected"));
         }
+        if asked.stores && locked(&self.0.plan).over_quota.is_some_and(|part| asked.path.contains(part)) {
+            return Some(status(403, "Forbidden", "exceeded quota: injected"));
+        }
         if asked.writes && self.happens(|plan| plan.conflict) {
             return Some(status(409, "Conflict", "Operation cannot be fulfilled: injected"));
         }
@@ -240,7 +246,10 @@ impl Faults {
 
 /// What matters of a request.
 struct Asked {
+    path: String,
     writes: bool,
+    /// It writes, and does not delete.
+    stores: bool,
     watches: bool,
     /// It names a resource version that might have been forgotten.
     resumes: bool,
@@ -256,7 +265,9 @@ impl Asked {
             _ => false,
         });
         Self {
+            path: request.uri().path().to_owned(),
             writes: request.method() != Method::GET,
+            stores: ![Method::GET, Method::DELETE].contains(request.method()),
             watches: pairs().any(|(key, value)| key == "watch" && matches!(value, "true" | "1")),
             resumes,
         }

@@ -14,7 +14,7 @@ use tombolo_api::condition;
 use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
 use tombolo_model::names;
-use tombolo_testkit::{FaultPlan, Server, linger, until};
+use tombolo_testkit::{FaultPlan, Server, linger, until, within};
 
 use crate::fleet::{Fleet, NAMESPACE, apply, template};
 use crate::watchman::{Seen, Watchman};
@@ -256,6 +256,40 @@ async fn how_long_a_change_of_a_service_takes_counts_from_its_writing_and_slices
     until("one more consumer", || async { member3.reached().await == ["10.1.0.1"] }).await;
     assert_eq!(measured(&fleet, SLICES), slices, "no slice has changed");
     fleet.kill_hub();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_is_refused_is_named_and_keeps_nothing_from_being_withdrawn() {
+    let mut fleet = Fleet::of(3).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.members[1].endpoints(&["10.2.0.1"]).await;
+    fleet.share(json!({})).await;
+    let member3 = &fleet.members[2];
+    until("shared", || async { member3.reached().await.len() == 2 }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    let over_quota = Some("/karmada-es-member2/works");
+    fleet.link.plan(FaultPlan { over_quota, ..FaultPlan::default() });
+    let mut changed = template();
+    changed["spec"]["ports"][0]["port"] = json!(81);
+    apply::<Service>(&fleet.hub.client(), NAMESPACE, &changed).await;
+    until("it is named", || async {
+        let (status, _, message) = fleet.condition("ServiceApplied").await;
+        let expected = "Failed to write the Work of Service default/foo for member2: exceeded quota";
+        status == "False" && message.contains(expected)
+    })
+    .await;
+    fleet.kill(0);
+    let [_, member2, member3] = &fleet.members[..] else { unreachable!() };
+    let withdrawn =
+        || async { member2.reached().await == ["10.2.0.1"] && member3.reached().await == ["10.2.0.1"] };
+    within(Duration::from_secs(45), "the dead cluster is withdrawn", withdrawn).await;
+    until("which is told, too", || async {
+        fleet.condition("EndpointSliceCollected").await.2.contains("member1: the cluster is not ready")
+    })
+    .await;
+    fleet.link.heal();
+    fleet.start(0);
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,10 +68,15 @@ pub struct View<'a> {
     pub works: &'a [&'a Work],
     /// How much one member may report.
     pub limits: &'a Limits,
+    /// What was tried for this MultiClusterService, and failed.
+    pub unwritten: &'a Unwritten,
 }
 
 /// Where a Work is: namespace and name.
 pub type Place = (String, String);
+
+/// The Works that could not be written or removed, each with why, if that is worth telling and not just a matter of time.
+pub type Unwritten = BTreeMap<Place, Option<String>>;
 
 /// What shall be.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -20,6 +20,7 @@ struct World {
     template: Option<Service>,
     members: BTreeMap<ClusterId, Member>,
     works: Vec<Work>,
+    unwritten: Unwritten,
 }
 
 impl World {
@@ -43,6 +44,7 @@ impl World {
             template: template.unwrap(),
             members: BTreeMap::new(),
             works: vec![],
+            unwritten: Unwritten::new(),
         };
         world.with(&["member1", "member2", "member3"], true)
     }
@@ -71,6 +73,7 @@ impl World {
             members: &self.members,
             works: &works,
             limits: &Limits::default(),
+            unwritten: &self.unwritten,
         })
     }
 
@@ -397,6 +400,37 @@ fn a_service_that_changed_must_be_confirmed_again() {
     world.works[1].metadata.generation = Some(2);
     assert_eq!(world.said()[0].0, "ServiceApplied=False");
     assert_eq!(world.said()[0].2, "Waiting for Service demo/foo in member2.");
+}
+
+#[test]
+fn a_work_that_could_not_be_written_or_removed_is_named_with_cluster_and_object() {
+    let confirmed = [("Applied", Status::True), (COLLECTED_CONDITION, Status::True)];
+    let spec = json!({"serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"]});
+    let mut world = World::new(spec).reports("member1", "foo-1", 1).settled(&confirmed);
+    let full = || Some("exceeded quota.".to_owned());
+    world.unwritten = world.works.iter().map(|work| (place(work), full())).collect();
+    let slice = names::dispatched_slice(&service("demo", "foo"), &id("member1"), "foo-1");
+    let expected = [
+        "Failed to write the Work of Service demo/foo for member1: exceeded quota; Failed to write the Work of Service \
+         demo/foo for member2: exceeded quota."
+            .to_owned(),
+        format!("Failed to write the Work of EndpointSlice demo/{slice} for member2: exceeded quota."),
+    ];
+    let said = world.said();
+    assert_eq!([&said[0].2, &said[2].2], expected.each_ref());
+    assert_eq!(
+        (said[0].0.as_str(), said[2].0.as_str()),
+        ("ServiceApplied=False", "EndpointSliceApplied=False")
+    );
+    for why in world.unwritten.values_mut() {
+        *why = None;
+    }
+    assert!(world.said()[0].2.starts_with("Waiting for Service demo/foo in member1"), "it may pass");
+    world.unwritten.values_mut().for_each(|why| *why = full());
+    let world = world.with(&["member1"], false);
+    let said =
+        format!("Failed to remove the Work of EndpointSlice demo/{slice} for member2: exceeded quota.");
+    assert_eq!(world.said()[2].2, said);
 }
 
 #[test]
