@@ -53,7 +53,8 @@ struct Keeper {
 
 impl Keeper {
     async fn look(&mut self) -> Result<(), Error> {
-        let clusters = self.shared.clusters.all();
+        let mut clusters = self.shared.clusters.all();
+        clusters.retain(|cluster| self.shared.is_ours(cluster));
         let known: Vec<String> = clusters.iter().filter_map(|cluster| cluster.uid()).collect();
         self.pulses.retain(|uid, _| known.contains(uid));
         self.written.retain(|uid, _| known.contains(uid));

@@ -11,6 +11,7 @@ mod ear;
 mod keeper;
 mod mark;
 mod metrics;
+mod presence;
 mod push;
 mod services;
 mod shared;

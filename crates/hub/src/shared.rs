@@ -108,10 +108,11 @@ impl Shared {
         self.namespaces.get(&Key::new("", name))
     }
 
-    /// The members: clusters that are not leaving and have a place for their Works.
+    /// The members: clusters of ours that are not leaving and have a place for their Works.
     pub(crate) fn members(&self) -> BTreeMap<ClusterId, Member> {
         let clusters = self.clusters.all();
-        clusters.iter().filter_map(|cluster| self.member(cluster)).collect()
+        let ours = clusters.iter().filter(|cluster| self.is_ours(cluster));
+        ours.filter_map(|cluster| self.member(cluster)).collect()
     }
 
     fn member(&self, cluster: &Cluster) -> Option<(ClusterId, Member)> {

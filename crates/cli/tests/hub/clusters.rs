@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, PostParams};
-use kube::{Api, Client};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tombolo_api::karmada::cluster::Cluster;
+use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::Membership;
 use tombolo_hub::PushMember;
 use tombolo_testkit::{linger, until};
 
-use crate::fleet::{Fleet, NAMESPACE, cluster};
+use crate::fleet::{EPOCH, Fleet, NAMESPACE, cluster};
+use crate::watchman::{Seen, Watchman};
 
 /// The status of a cluster's `Ready`.
 pub(crate) fn ready(cluster: &Cluster) -> String {
@@ -126,6 +129,72 @@ async fn a_name_that_returns_with_another_identity_is_a_new_cluster() {
     let member2 = &fleet.members[1];
     until("and it takes part", || async { member2.reached().await == ["10.1.0.1"] }).await;
     until("the conditions are true", || async { fleet.all_true().await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_somebody_else_is_neither_judged_nor_sent_to_nor_cleaned_up() {
+    let fleet = Fleet::of(2).await;
+    let hub = fleet.hub.client();
+    let api: Api<Cluster> = Api::all(hub.clone());
+    let namespace = serde_json::from_value(json!({
+        "metadata": {"name": "karmada-es-foreign", "labels": {"karmada.io/system": "true"}},
+    }))
+    .unwrap();
+    Api::<Namespace>::all(hub.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+    let foreign = serde_json::from_value(json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "foreign", "finalizers": ["karmada.io/cluster-controller"]},
+        "spec": {"syncMode": "Push", "id": "f"},
+    }))
+    .unwrap();
+    api.create(&PostParams::default(), &foreign).await.unwrap();
+    let ready = json!({"type": "Ready", "status": "True", "reason": "ClusterReady", "message": "",
+        "lastTransitionTime": EPOCH});
+    let status = json!({"status": {"conditions": [ready]}});
+    let foreign = api.patch_status("foreign", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    until("the conditions are true without it", || async { fleet.all_true().await }).await;
+    linger(Duration::from_secs(90)).await;
+    assert_eq!(api.get("foreign").await.unwrap(), foreign);
+    let works = fleet.works().await;
+    assert!(works.iter().all(|work| work.metadata.namespace.as_deref() != Some("karmada-es-foreign")));
+    api.delete("foreign", &DeleteParams::default()).await.unwrap();
+    linger(Duration::from_secs(30)).await;
+    assert!(has_namespace(&hub, "karmada-es-foreign").await);
+    let left = api.get("foreign").await.unwrap().metadata.finalizers.unwrap();
+    assert_eq!(left, ["karmada.io/cluster-controller"], "whose it is has to do it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_from_before_there_was_a_mark_of_our_own_gets_it_and_misses_nothing() {
+    let mut fleet = Fleet::of(2).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    fleet.kill_hub();
+    let api: Api<Cluster> = Api::all(fleet.hub.client());
+    let before = json!({"metadata": {
+        "labels": {"tombolo.dev/member": null}, "finalizers": ["karmada.io/cluster-controller"],
+    }});
+    for name in ["member1", "member2"] {
+        api.patch(name, &PatchParams::default(), &Patch::Merge(&before)).await.unwrap();
+    }
+    let works = Watchman::<Work>::post(Api::all(fleet.hub.client())).await;
+    fleet.start_hub();
+    until("both are marked", || async {
+        let all = api.list(&Default::default()).await.unwrap().items;
+        all.iter().all(|one| {
+            one.finalizers() == ["tombolo.dev/cluster"] && one.labels().contains_key("tombolo.dev/member")
+        })
+    })
+    .await;
+    linger(Duration::from_secs(30)).await;
+    let seen = works.dismiss();
+    assert!(!seen.iter().any(|seen| matches!(seen, Seen::Gone(_))), "{seen:?}");
+    api.delete("member2", &DeleteParams::default()).await.unwrap();
+    fleet.kill(1);
+    until("it leaves", || async { api.get_opt("member2").await.unwrap().is_none() }).await;
 }
 
 #[tokio::test(start_paused = true)]
