@@ -152,10 +152,11 @@ impl Clusters {
         if let Some(patch) = self.changes(id, cluster, presence) {
             self.patch(cluster, patch).await?;
         }
+        let mode = presence.map_or(cluster.spec.sync_mode, |presence| presence.mode);
         match self.shared.namespace(namespace) {
             // Its appearance brings us back.
             None => self.make_namespace(namespace).await,
-            Some(found) if cluster.spec.sync_mode == SyncMode::Pull => self.admit_agent(id, &found).await,
+            Some(found) if mode == SyncMode::Pull => self.admit_agent(id, &found).await,
             Some(_) => Ok(()),
         }
     }
@@ -178,6 +179,9 @@ impl Clusters {
         if let Some(presence) = presence {
             if cluster.spec.id.is_none() {
                 patch["spec"]["id"] = json!(presence.identity);
+            }
+            if cluster.spec.sync_mode != presence.mode {
+                patch["spec"]["syncMode"] = json!(presence.mode);
             }
         }
         patch.as_object().is_some_and(|changes| !changes.is_empty()).then_some(patch)

@@ -4,7 +4,7 @@
 //! the change of the condition. Silence counts against a cluster only while the hub hears its own heartbeat, which comes
 //! over the same watch (`ear`); and while the hub does not reach its API server, no time passes at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,10 +43,17 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
+/// Whose heartbeat it is, by the UID of the Cluster and who writes it: what comes back under the same name, or is reached
+/// in another way, begins anew.
+type Heart = (String, SyncMode);
+
+fn heart(cluster: &Cluster) -> Heart {
+    (cluster.uid().unwrap_or_default(), cluster.spec.sync_mode)
+}
+
 struct Keeper {
     shared: Arc<Shared>,
-    /// By the UID of the Cluster: one that comes back under the same name begins anew.
-    pulses: BTreeMap<String, Pulse>,
+    pulses: BTreeMap<Heart, Pulse>,
     /// What was written and may not have come back through the watch yet: the resource version.
     written: BTreeMap<String, u64>,
 }
@@ -55,9 +62,9 @@ impl Keeper {
     async fn look(&mut self) -> Result<(), Error> {
         let mut clusters = self.shared.clusters.all();
         clusters.retain(|cluster| self.shared.is_ours(cluster));
-        let known: Vec<String> = clusters.iter().filter_map(|cluster| cluster.uid()).collect();
-        self.pulses.retain(|uid, _| known.contains(uid));
-        self.written.retain(|uid, _| known.contains(uid));
+        let known: BTreeSet<Heart> = clusters.iter().map(|cluster| heart(cluster)).collect();
+        self.pulses.retain(|heart, _| known.contains(heart));
+        self.written.retain(|uid, _| known.iter().any(|(known, _)| known == uid));
         let mut outcome = Ok(());
         for cluster in clusters.iter().filter(|cluster| cluster.metadata.deletion_timestamp.is_none()) {
             let readiness = self.judge(cluster);
@@ -68,23 +75,26 @@ impl Keeper {
 
     fn judge(&mut self, cluster: &Cluster) -> Readiness {
         let now = self.shared.ear.time();
-        let uid = cluster.uid().unwrap_or_default();
-        let Some(beat) = self.beat(cluster) else {
+        let beat = self.beat(cluster);
+        if beat.is_none() && !is_ready(cluster) {
             // Its first heartbeat will be a sign of life.
-            self.pulses.entry(uid).or_insert_with(|| Pulse::first_seen(None, now));
+            self.pulses.entry(heart(cluster)).or_insert_with(|| Pulse::first_seen(None, now));
             return Readiness::Unheard;
-        };
-        if cluster.spec.id.is_some() && cluster.spec.id != beat.holder {
+        }
+        let holder = beat.as_ref().map(|beat| &beat.holder);
+        if cluster.spec.id.is_some() && holder.is_some_and(|holder| *holder != cluster.spec.id) {
             return Readiness::Impostor;
         }
         // One that a predecessor took for dead must be heard first; one that nobody judged has its time.
         let known_dead =
             cluster.status.as_ref().is_some_and(|status| !status.conditions.is_empty()) && !is_ready(cluster);
-        let pulse = self.pulses.entry(uid).or_insert_with(|| match known_dead {
-            true => Pulse::known_dead(Some(beat.clone()), now),
-            false => Pulse::first_seen(Some(beat.clone()), now),
+        let pulse = self.pulses.entry(heart(cluster)).or_insert_with(|| match known_dead {
+            true => Pulse::known_dead(beat.clone(), now),
+            false => Pulse::first_seen(beat.clone(), now),
         });
-        pulse.observe(beat, now);
+        if let Some(beat) = beat {
+            pulse.observe(beat, now);
+        }
         let patience = Patience { duration: self.shared.config.dead_after, hold: self.shared.config.hold };
         Readiness::Heard(pulse.judge(self.shared.ear.contact(), &patience, now))
     }

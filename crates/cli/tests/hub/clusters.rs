@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
@@ -195,6 +196,53 @@ async fn a_cluster_from_before_there_was_a_mark_of_our_own_gets_it_and_misses_no
     api.delete("member2", &DeleteParams::default()).await.unwrap();
     fleet.kill(1);
     until("it leaves", || async { api.get_opt("member2").await.unwrap().is_none() }).await;
+}
+
+fn pushed_member(name: &str, client: Client) -> PushMember {
+    PushMember { cluster: name.parse().unwrap(), client, create_namespaces: false }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_may_be_given_an_agent_and_lose_it_again() {
+    let mut fleet = Fleet::of(1).await;
+    let changing = cluster("member2", 77);
+    let identity = Api::<Namespace>::all(changing.client()).get("kube-system").await.unwrap().uid().unwrap();
+    let hub = fleet.hub.client();
+    let api: Api<Cluster> = Api::all(hub.clone());
+    let is = async |mode: &str| {
+        let now = api.get_opt("member2").await.unwrap();
+        now.is_some_and(|now| now.spec.sync_mode.as_str() == mode && ready(&now) == "True")
+    };
+    fleet.kill_hub();
+    fleet.push.push(pushed_member("member2", changing.client()));
+    fleet.start_hub();
+    until("it is reached into", async || is("Push").await).await;
+    fleet.share(json!({})).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+
+    fleet.kill_hub();
+    let pushed = fleet.push.pop().unwrap();
+    let place = fleet.admit_as(changing, identity).await;
+    fleet.start_hub();
+    until("its agent comes", async || is("Pull").await).await;
+    let bindings: Api<RoleBinding> = Api::namespaced(hub.clone(), "karmada-es-member2");
+    until("and is let in", || async { bindings.get_opt("tombolo-member-works").await.unwrap().is_some() })
+        .await;
+    fleet.members[place].endpoints(&["10.2.0.1"]).await;
+    let member1 = &fleet.members[0];
+    until("it gives", || async { member1.reached().await == ["10.2.0.1"] }).await;
+
+    fleet.kill(place);
+    fleet.kill_hub();
+    fleet.push.push(pushed);
+    fleet.start_hub();
+    until("it is reached into again", async || is("Push").await).await;
+    linger(Duration::from_secs(60)).await;
+    assert!(is("Push").await, "and stays ready");
+    fleet.members[place].endpoints(&["10.2.0.2"]).await;
+    let member1 = &fleet.members[0];
+    until("it gives as before", || async { member1.reached().await == ["10.2.0.2"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -170,6 +170,12 @@ impl Fleet {
     }
 
     async fn admit(&mut self, member: Cluster) -> usize {
+        let identity = format!("identity-{}", member_name(self.members.len()));
+        self.admit_as(member, identity).await
+    }
+
+    /// One more member, which is a certain cluster.
+    pub(crate) async fn admit_as(&mut self, member: Cluster, identity: String) -> usize {
         let place = self.members.len();
         let name = member_name(place);
         let client = self.hub.client();
@@ -180,7 +186,7 @@ impl Fleet {
         let config = Config {
             pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
             clock: member.clock(EPOCH),
-            ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
+            ..Config::new(name.parse().unwrap(), identity)
         };
         let (link, own_link) = (Faults::seeded(place as u64), Faults::seeded(50 + place as u64));
         self.members.push(Member { cluster: member, link, own_link, agent: None, config });
