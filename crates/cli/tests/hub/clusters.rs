@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
+use tombolo_agent::{Agent, Config};
 use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::Membership;
 use tombolo_hub::PushMember;
-use tombolo_testkit::{linger, until};
+use tombolo_testkit::{Outage, linger, until};
 
 use crate::fleet::{EPOCH, Fleet, NAMESPACE, cluster};
 use crate::watchman::{Seen, Watchman};
@@ -130,6 +132,45 @@ async fn a_name_that_returns_with_another_identity_is_a_new_cluster() {
     let member2 = &fleet.members[1];
     until("and it takes part", || async { member2.reached().await == ["10.1.0.1"] }).await;
     until("the conditions are true", || async { fleet.all_true().await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_old_owner_of_a_name_stops_when_the_name_has_a_new_one() {
+    let mut fleet = Fleet::of(1).await;
+    let hub = fleet.hub.client();
+    let api: Api<Cluster> = Api::all(hub.clone());
+    until("it has joined", || async { clusters(&hub).await == [("member1".to_owned(), "True".to_owned())] })
+        .await;
+    fleet.members[0].link.outage(Outage::Refused);
+    api.delete("member1", &DeleteParams::default()).await.unwrap();
+    until("it has left", || async { clusters(&hub).await.is_empty() }).await;
+    let successor = cluster("successor", 55);
+    let config = Config {
+        clock: successor.clock(EPOCH),
+        ..Config::new("member1".parse().unwrap(), "somebody-else".to_owned())
+    };
+    let agent = Agent::new(config, successor.client(), hub.clone());
+    let running = tokio::spawn(agent.run(std::future::pending()));
+    until("the name has a new owner", || async {
+        let now = api.get_opt("member1").await.unwrap();
+        now.is_some_and(|now| now.spec.id.as_deref() == Some("somebody-else") && ready(&now) == "True")
+    })
+    .await;
+    let of_clusters = Watchman::<Cluster>::post(api.clone()).await;
+    let of_beats = Watchman::<Lease>::post(Api::namespaced(hub.clone(), "tombolo-member1")).await;
+    fleet.members[0].link.heal();
+    let old = &fleet.members[0];
+    until("the old owner stops", || async { old.has_stopped() }).await;
+    linger(Duration::from_secs(30)).await;
+    let holder = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
+    let beats = of_beats.dismiss();
+    assert!(beats.iter().all(|beat| holder(beat.object()).as_deref() == Some("somebody-else")), "{beats:?}");
+    assert!(beats.len() > 3, "{beats:?}");
+    let seen = of_clusters.dismiss();
+    assert!(seen.iter().all(|seen| ready(seen.object()) == "True"), "{seen:?}");
+    running.abort();
+    // Nothing of it is left to be ended.
+    fleet.kill(0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -333,6 +333,11 @@ impl Member {
         self.agent.is_some()
     }
 
+    /// Whether its agent has stopped by itself.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.agent.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.config.cluster.as_str()
     }
