@@ -177,10 +177,10 @@ pub(crate) const HUB: &[Right] = &[
     ),
     may("The Services that are shared; they are only read.", CORE, &["services"], READ),
     may(
-        "Execution namespaces come and go with clusters.",
+        "Execution namespaces come and go with clusters; one that is there already gets a label.",
         CORE,
         &["namespaces"],
-        &["get", "list", "watch", "create", "delete"],
+        &["get", "list", "watch", "create", "patch", "delete"],
     ),
     may(
         "Agents may use their execution namespaces.",
