@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -12,6 +12,7 @@ use serde_json::json;
 use tombolo_agent::{Agent, Config};
 use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::karmada::work::Work;
+use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::Membership;
 use tombolo_hub::PushMember;
 use tombolo_testkit::{Outage, linger, until};
@@ -77,9 +78,18 @@ async fn a_forced_leave_of_a_dead_cluster_finishes_by_itself_and_disturbs_nobody
     fleet.share(json!({})).await;
     let member3 = &fleet.members[2];
     until("shared", || async { member3.reached().await.len() == 2 }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    let hub = fleet.hub.client();
+    let of_clusters = Watchman::<Cluster>::post(Api::all(hub.clone())).await;
+    let mut inside = Vec::new();
+    for member in &fleet.members[1..] {
+        inside.push((
+            Watchman::post(member.api::<EndpointSlice>()).await,
+            Watchman::post(member.api::<Service>()).await,
+        ));
+    }
     fleet.kill(0);
     linger(Duration::from_secs(60)).await;
-    let hub = fleet.hub.client();
     Api::<Cluster>::all(hub.clone()).delete("member1", &DeleteParams::default()).await.unwrap();
     until("it has left", || async {
         clusters(&hub).await.len() == 2 && !has_namespace(&hub, "karmada-es-member1").await
@@ -89,6 +99,18 @@ async fn a_forced_leave_of_a_dead_cluster_finishes_by_itself_and_disturbs_nobody
     assert!(statements.get_opt("member").await.unwrap().is_none(), "its name is free");
     until("the conditions are true without it", || async { fleet.all_true().await }).await;
     assert_eq!(fleet.members[2].reached().await, ["10.2.0.1"]);
+    for seen in of_clusters.dismiss() {
+        let cluster = seen.object();
+        assert!(ready(cluster) == "True" || cluster.name_any() == "member1", "{cluster:?}");
+    }
+    let source = |slice: &EndpointSlice| slice.labels().get(SOURCE_CLUSTER_LABEL).cloned();
+    for (of_slices, of_services) in inside {
+        let others = |seen: &Seen<EndpointSlice>| source(seen.object()).is_some_and(|from| from != "member1");
+        let disturbed: Vec<_> = of_slices.dismiss().into_iter().filter(others).collect();
+        assert!(disturbed.is_empty(), "{disturbed:?}");
+        let disturbed = of_services.dismiss();
+        assert!(disturbed.is_empty(), "{disturbed:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
