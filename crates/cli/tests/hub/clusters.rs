@@ -14,8 +14,9 @@ use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::karmada::work::Work;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::Membership;
+use tombolo_apiserver::User;
 use tombolo_hub::PushMember;
-use tombolo_testkit::{Outage, linger, until};
+use tombolo_testkit::{Faults, Outage, linger, until, within};
 
 use crate::fleet::{EPOCH, Fleet, NAMESPACE, cluster};
 use crate::watchman::{Seen, Watchman};
@@ -306,6 +307,85 @@ async fn a_member_may_be_given_an_agent_and_lose_it_again() {
     let member1 = &fleet.members[0];
     until("it gives as before", || async { member1.reached().await == ["10.2.0.2"] }).await;
     until("the conditions are true", || async { fleet.all_true().await }).await;
+}
+
+/// A member with an agent that gets from and gives to one without, which is behind the faults.
+async fn with_a_pushed_member(link: &Faults) -> (Fleet, Api<EndpointSlice>) {
+    let mut fleet = Fleet::of(1).await;
+    let pushed = cluster("pushed", 77);
+    fleet.kill_hub();
+    fleet.push.push(pushed_member("pushed", link.client(&pushed, User::admin())));
+    fleet.start_hub();
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    let slices: Api<EndpointSlice> = Api::namespaced(pushed.client(), NAMESPACE);
+    let own = serde_json::from_value(json!({
+        "metadata": {"name": "foo-xyz", "labels": {"kubernetes.io/service-name": "foo"}},
+        "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.0.1"]}], "ports": [{"port": 8080}],
+    }))
+    .unwrap();
+    slices.create(&PostParams::default(), &own).await.unwrap();
+    let member1 = &fleet.members[0];
+    until("it gives", || async { member1.reached().await == ["10.1.0.1", "10.9.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    (fleet, slices)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_without_an_agent_that_falls_silent_is_withdrawn_and_returns_at_once() {
+    let link = Faults::seeded(3);
+    let (fleet, _) = with_a_pushed_member(&link).await;
+    let member1 = &fleet.members[0];
+    for outage in [Outage::Silent, Outage::Refused] {
+        link.outage(outage);
+        linger(Duration::from_secs(20)).await;
+        assert_eq!(member1.reached().await.len(), 2, "not before its lease is over");
+        within(Duration::from_secs(20), "it is withdrawn", || async {
+            member1.reached().await == ["10.1.0.1"]
+        })
+        .await;
+        let all = clusters(&fleet.hub.client()).await;
+        assert!(all.contains(&("pushed".to_owned(), "False".to_owned())), "{all:?}");
+        assert!(all.contains(&("member1".to_owned(), "True".to_owned())), "{all:?}");
+        link.heal();
+        within(Duration::from_secs(10), "it is back", || async { member1.reached().await.len() == 2 }).await;
+        until("the conditions are true", || async { fleet.all_true().await }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_without_an_agent_leaves_when_it_is_not_named_any_more_and_joins_again_while_it_is() {
+    let link = Faults::seeded(3);
+    let (mut fleet, slices) = with_a_pushed_member(&link).await;
+    let hub = fleet.hub.client();
+    let api: Api<Cluster> = Api::all(hub.clone());
+    let before = api.get("pushed").await.unwrap().uid();
+    api.delete("pushed", &DeleteParams::default()).await.unwrap();
+    until("it joins again", || async {
+        let now = api.get_opt("pushed").await.unwrap();
+        now.is_some_and(|now| now.uid() != before && ready(&now) == "True")
+    })
+    .await;
+    let member1 = &fleet.members[0];
+    until("and gives", || async { member1.reached().await == ["10.1.0.1", "10.9.0.1"] }).await;
+    let imported = || async {
+        let all = slices.list(&Default::default()).await.unwrap().items;
+        all.iter().filter(|slice| slice.name_any().starts_with("import-")).count()
+    };
+    until("and gets", || async { imported().await == 1 }).await;
+    fleet.push.clear();
+    fleet.kill_hub();
+    fleet.start_hub();
+    api.delete("pushed", &DeleteParams::default()).await.unwrap();
+    until("it leaves", || async {
+        clusters(&hub).await.len() == 1 && !has_namespace(&hub, "karmada-es-pushed").await
+    })
+    .await;
+    let member1 = &fleet.members[0];
+    until("and is withdrawn", || async { member1.reached().await == ["10.1.0.1"] }).await;
+    until("the conditions are true without it", || async { fleet.all_true().await }).await;
+    linger(Duration::from_secs(60)).await;
+    assert_eq!(clusters(&hub).await.len(), 1, "it stays away");
 }
 
 #[tokio::test(start_paused = true)]
