@@ -36,7 +36,7 @@ struct Said {
     status: Option<MembershipStatus>,
 }
 
-/// Keeps the member's statement at the hub true, for ever.
+/// Keeps the member's statement at the hub true, until it turns out to be another cluster's.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut beats = interval(shared.config.heartbeat);
     let mut next_report = Instant::now();
@@ -50,6 +50,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 shared.note_answer(&mut answers, outcome.is_ok());
                 match outcome {
                     Ok(()) => shared.note_heartbeat(),
+                    Err(error) if is_refused(&error) && is_taken(&shared) => return tell_taken(&shared, &error),
                     Err(error) => tracing::warn!(%error, "the heartbeat did not reach the hub"),
                 }
             }
@@ -68,6 +69,16 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
+fn tell_taken(shared: &Shared, error: &Error) {
+    let cluster = &shared.config.cluster;
+    tracing::error!(
+        %error, %cluster, namespace = names::hub_namespace(cluster),
+        "another cluster has this id at the hub now, and two must not speak under one name: start this agent with another \
+         --cluster-id, or, if the other cluster is gone for good, delete the Membership in its namespace at the hub and start \
+         this agent again"
+    );
+}
+
 fn report_pace(shared: &Shared) -> Duration {
     let members = u32::try_from(shared.members().len()).unwrap_or(u32::MAX);
     REPORT_EVERY.max(SHARE_OF_MEMBER.saturating_mul(members))
@@ -80,6 +91,15 @@ fn is_known(shared: &Shared, said: &Said, status: &MembershipStatus) -> bool {
     said.status.as_ref() == Some(status) && shown.is_none_or(|shown| shown.status.as_ref() == Some(status))
 }
 
+/// Whether the hub shows the statement of another cluster under this one's id.
+fn is_taken(shared: &Shared) -> bool {
+    statement(shared).is_some_and(|stated| stated.spec.identity != shared.config.identity)
+}
+
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 422)
+}
+
 /// What the hub shows of this member's statement.
 fn statement(shared: &Shared) -> Option<Arc<Membership>> {
     shared.memberships.get(&Key::new(names::hub_namespace(&shared.config.cluster), STATEMENT))
@@ -87,8 +107,8 @@ fn statement(shared: &Shared) -> Option<Arc<Membership>> {
 
 async fn beat(shared: &Shared, said: &mut Said) -> Result<(), Error> {
     // Until a mark is left, nobody can tell whether the hub still is the one that heard it. And a hub that was told to
-    // forget this cluster learns that it is still there.
-    if said.heartbeat.is_none() || statement(shared).is_none() {
+    // forget this cluster learns that it is still there; or refuses, if another has taken the id meanwhile.
+    if said.heartbeat.is_none() || statement(shared).is_none() || is_taken(shared) {
         introduce(shared).await?;
     }
     let namespace = names::hub_namespace(&shared.config.cluster);
@@ -99,7 +119,12 @@ async fn beat(shared: &Shared, said: &mut Said) -> Result<(), Error> {
     let written = match write_beat(&shared.config, &api, said.heartbeat.clone()).await {
         // A conflict, or, where there is nothing any more, a complaint that there should be.
         Err(Error::Api(_)) if said.heartbeat.is_some() => {
-            let held = api.get_opt(HEARTBEAT).await?.and_then(|lease| lease.resource_version());
+            let held = api.get_opt(HEARTBEAT).await?;
+            if held.as_ref().is_some_and(|lease| is_of_another(lease, &shared.config)) {
+                // Who has taken the id meanwhile must not be spoken over: then the hub refuses this.
+                introduce(shared).await?;
+            }
+            let held = held.and_then(|lease| lease.resource_version());
             if number(held.as_deref()) < number(said.heartbeat.as_deref()) {
                 begin_anew(shared);
             }
@@ -114,6 +139,11 @@ async fn beat(shared: &Shared, said: &mut Said) -> Result<(), Error> {
         begin_anew(shared);
     }
     Ok(())
+}
+
+fn is_of_another(lease: &Lease, config: &Config) -> bool {
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref());
+    holder.is_some_and(|holder| *holder != config.identity)
 }
 
 /// The hub has less than this agent left or saw there: it was restored from a backup, and hands out again revisions that

@@ -41,7 +41,8 @@ pub(crate) struct Arguments {
     /// A cluster whose heartbeat stands still for so long is not ready, and its endpoints are withdrawn.
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = span::parse)]
     dead_after: Duration,
-    /// While the API server is out of reach no cluster is declared dead for so long; 0: at once.
+    /// While the hub reaches its API server and does not hear it, no cluster is declared dead for so long; 0: at once. While
+    /// it does not reach it, nobody is.
     #[arg(long, value_name = "SPAN", default_value = "15m", value_parser = span::parse)]
     hold: Duration,
     /// Where /metrics, /livez and /readyz are answered. Whoever can reach it can read them.

@@ -3,7 +3,8 @@
 //! A cluster joins when its agent introduces itself at the hub, or when the hub is told to reach into it: then there is a
 //! Cluster object, an execution namespace, and the agent may work in it. It leaves when its Cluster object is deleted: its
 //! Works go, then the namespace, then what it stated about itself. Nothing of that needs the cluster to answer. A name
-//! that comes back with another identity is another cluster: the old one leaves first.
+//! that comes back with another identity is another cluster: the old one leaves first. Clusters that are not ours
+//! (`presence`) are left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -13,16 +14,19 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Error, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use tombolo_api::karmada::SYSTEM_LABEL;
 use tombolo_api::karmada::cluster::{Cluster, ClusterSpec, FINALIZER, SyncMode};
 use tombolo_api::karmada::work::Work;
-use tombolo_api::tombolo::{HEARTBEAT, HUB_ACCOUNT, MANAGED_BY_LABEL, MANAGER, Membership};
+use tombolo_api::tombolo::{
+    CLUSTER_FINALIZER, HEARTBEAT, HUB_ACCOUNT, MANAGED_BY_LABEL, MANAGER, MEMBER_LABEL, Membership,
+};
 use tombolo_model::{ClusterId, names, origin};
 use tombolo_runtime::{
     Change, Controller, Key, Next, Queue, delete, is_already_there, unless_gone, unless_there,
 };
 
+use crate::presence::{Presence, is_marked};
 use crate::shared::{Shared, WRITER, is_ready, locked};
 
 /// The role that lets an agent work in its execution namespace (deploy/hub/hub-rbac.yaml).
@@ -71,13 +75,6 @@ impl Clusters {
     }
 }
 
-/// What is known about a cluster that is there.
-struct Presence {
-    identity: String,
-    mode: SyncMode,
-    region: Option<String>,
-}
-
 impl Controller for Clusters {
     type Item = String;
 
@@ -91,14 +88,24 @@ impl Controller for Clusters {
         self.shared.metrics.count_reconcile(Self::NAME);
         let Ok(id) = name.parse::<ClusterId>() else { return Ok(Next::Rest) };
         let Some(namespace) = names::execution_namespace(&id) else { return Ok(Next::Rest) };
-        let presence = self.presence(&id);
+        let presence = self.shared.presence(&id);
         match (self.shared.cluster(name), presence) {
             (None, Some(presence)) => self.register(&id, &presence).await?,
             (None, None) => self.shared.metrics.forget_cluster(name),
+            (Some(cluster), presence) if !self.shared.is_ours(&cluster) => {
+                self.shared.metrics.forget_cluster(name);
+                if presence.is_some() {
+                    tracing::warn!(
+                        cluster = name,
+                        "there is a Cluster of that name with another identity that is not ours: the member takes no \
+                         part in MultiClusterServices unless it is given another id, or that Cluster is deleted"
+                    );
+                }
+            }
             (Some(cluster), _) if cluster.metadata.deletion_timestamp.is_some() => {
                 return self.leave(&id, &cluster, &namespace).await;
             }
-            (Some(cluster), Some(presence)) if is_another(&cluster, &presence) => {
+            (Some(cluster), Some(presence)) if presence.is_other_than(&cluster) => {
                 tracing::info!(cluster = name, "the name has a new owner: the old cluster leaves");
                 self.dismiss(&cluster).await?;
             }
@@ -108,23 +115,9 @@ impl Controller for Clusters {
     }
 }
 
-fn is_another(cluster: &Cluster, presence: &Presence) -> bool {
-    cluster.spec.id.as_ref().is_some_and(|id| *id != presence.identity)
-}
-
 impl Clusters {
     fn api(&self) -> Api<Cluster> {
         Api::all(self.shared.client.clone())
-    }
-
-    fn presence(&self, id: &ClusterId) -> Option<Presence> {
-        if self.shared.is_pushed(id) {
-            let identity = self.shared.pushed().get(id.as_str()).cloned()?;
-            return Some(Presence { identity, mode: SyncMode::Push, region: None });
-        }
-        let stated = self.shared.membership(id)?;
-        let (identity, region) = (stated.spec.identity.clone(), stated.spec.region.clone());
-        Some(Presence { identity, mode: SyncMode::Pull, region })
     }
 
     async fn register(&self, id: &ClusterId, presence: &Presence) -> Result<(), Error> {
@@ -135,7 +128,8 @@ impl Clusters {
             ..ClusterSpec::default()
         };
         let mut cluster = Cluster::new(id.as_str(), spec);
-        cluster.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        cluster.metadata.labels = Some(BTreeMap::from([(MEMBER_LABEL.to_owned(), "true".to_owned())]));
+        cluster.metadata.finalizers = Some(vec![CLUSTER_FINALIZER.to_owned()]);
         unless_there(self.api().create(&PostParams::default(), &cluster).await)
     }
 
@@ -155,33 +149,47 @@ impl Clusters {
         presence: Option<&Presence>,
         namespace: &str,
     ) -> Result<(), Error> {
-        let mut finalizers = cluster.finalizers().to_vec();
-        let identity =
-            presence.map(|presence| presence.identity.clone()).filter(|_| cluster.spec.id.is_none());
-        if !finalizers.iter().any(|name| name == FINALIZER) || identity.is_some() {
-            finalizers.retain(|name| name != FINALIZER);
-            finalizers.push(FINALIZER.to_owned());
-            self.patch(cluster, finalizers, identity).await?;
+        if let Some(patch) = self.changes(id, cluster, presence) {
+            self.patch(cluster, patch).await?;
         }
+        let mode = presence.map_or(cluster.spec.sync_mode, |presence| presence.mode);
         match self.shared.namespace(namespace) {
             // Its appearance brings us back.
             None => self.make_namespace(namespace).await,
-            Some(found) if cluster.spec.sync_mode == SyncMode::Pull => self.admit_agent(id, &found).await,
+            Some(found) if mode == SyncMode::Pull => self.admit_agent(id, &found).await,
             Some(_) => Ok(()),
         }
     }
 
-    async fn patch(
-        &self,
-        cluster: &Cluster,
-        finalizers: Vec<String>,
-        identity: Option<String>,
-    ) -> Result<(), Error> {
-        let mut patch =
-            json!({"metadata": {"finalizers": finalizers, "resourceVersion": cluster.resource_version()}});
-        if let Some(identity) = identity {
-            patch["spec"] = json!({"id": identity});
+    /// What is to be changed in a Cluster of ours.
+    fn changes(&self, id: &ClusterId, cluster: &Cluster, presence: Option<&Presence>) -> Option<Value> {
+        let mut patch = json!({});
+        if !cluster.labels().contains_key(MEMBER_LABEL) {
+            patch["metadata"]["labels"] = json!({MEMBER_LABEL: "true"});
         }
+        let mut finalizers = cluster.finalizers().to_vec();
+        if !is_marked(cluster) && self.shared.made_namespace(id) {
+            // Before there was a mark, Tombolo had the same finalizer as Karmada.
+            finalizers.retain(|name| name != FINALIZER);
+        }
+        if !finalizers.iter().any(|name| name == CLUSTER_FINALIZER) {
+            finalizers.push(CLUSTER_FINALIZER.to_owned());
+            patch["metadata"]["finalizers"] = json!(finalizers);
+        }
+        if let Some(presence) = presence {
+            if cluster.spec.id.is_none() {
+                patch["spec"]["id"] = json!(presence.identity);
+            }
+            if cluster.spec.sync_mode != presence.mode {
+                patch["spec"]["syncMode"] = json!(presence.mode);
+            }
+        }
+        patch.as_object().is_some_and(|changes| !changes.is_empty()).then_some(patch)
+    }
+
+    /// Changes a Cluster as it was looked at.
+    async fn patch(&self, cluster: &Cluster, mut patch: Value) -> Result<(), Error> {
+        patch["metadata"]["resourceVersion"] = json!(cluster.resource_version());
         let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
         unless_gone(self.api().patch(&cluster.name_any(), &params, &Patch::Merge(&patch)).await)
     }
@@ -243,17 +251,28 @@ impl Clusters {
             if !works.is_empty() && is_ready(cluster) {
                 return Ok(Next::Again(self.shared.config.farewell));
             }
-            if found.metadata.deletion_timestamp.is_none() {
+            let goes = self.shared.made_namespace(id);
+            if goes && found.metadata.deletion_timestamp.is_none() {
                 let api: Api<Namespace> = Api::all(self.shared.client.clone());
                 unless_gone(api.delete(namespace, &DeleteParams::default()).await)?;
             }
-            // The end of the namespace brings us back.
-            return Ok(Next::Rest);
+            // The end of the namespace brings us back. One that somebody else made stays.
+            if goes {
+                return Ok(Next::Rest);
+            }
+            self.forget_heartbeat(namespace).await?;
         }
         self.forget_statement(id, cluster).await?;
-        let finalizers = cluster.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
-        self.patch(cluster, finalizers, None).await?;
+        let from_before = !is_marked(cluster);
+        let mut finalizers = cluster.finalizers().to_vec();
+        finalizers.retain(|name| name != CLUSTER_FINALIZER && !(from_before && name == FINALIZER));
+        self.patch(cluster, json!({"metadata": {"finalizers": finalizers}})).await?;
         Ok(Next::Rest)
+    }
+
+    async fn forget_heartbeat(&self, namespace: &str) -> Result<(), Error> {
+        let Some(lease) = self.shared.heartbeats.get(&Key::new(namespace, HEARTBEAT)) else { return Ok(()) };
+        delete(&Api::<Lease>::namespaced(self.shared.client.clone(), namespace), &*lease).await
     }
 
     /// Removes what the cluster stated about itself, so that nobody counts on it; but not what its successor stated.
@@ -263,9 +282,7 @@ impl Clusters {
             return Ok(());
         }
         let namespace = names::hub_namespace(id);
-        if let Some(lease) = self.shared.heartbeats.get(&Key::new(namespace.clone(), HEARTBEAT)) {
-            delete(&Api::<Lease>::namespaced(self.shared.client.clone(), &namespace), &*lease).await?;
-        }
+        self.forget_heartbeat(&namespace).await?;
         // Last, because without it nobody comes back to the rest.
         delete(&Api::<Membership>::namespaced(self.shared.client.clone(), &namespace), &*stated).await?;
         tracing::info!(cluster = %id, "a cluster has left");

@@ -16,7 +16,8 @@ pub struct Config {
     pub namespace: String,
     /// A cluster whose heartbeat has not advanced for so long is not ready, and its slices are withdrawn.
     pub dead_after: Duration,
-    /// While the hub cannot reach its API server no cluster is declared dead for so long.
+    /// While the hub reaches its API server and does not hear it no cluster is declared dead for so long. While it does not
+    /// reach it, nobody is.
     pub hold: Duration,
     /// How often the hub knocks at the members it reaches into.
     pub heartbeat: Duration,

@@ -7,9 +7,11 @@
 
 mod clusters;
 mod config;
+mod ear;
 mod keeper;
 mod mark;
 mod metrics;
+mod presence;
 mod push;
 mod services;
 mod shared;
@@ -63,6 +65,7 @@ impl Hub {
     async fn work(&mut self, stop: impl Future<Output = ()>) -> bool {
         let mut tasks = JoinSet::new();
         let shared = Arc::new(Shared::new(self.config.clone(), self.client.clone(), self.metrics.clone()));
+        mark::listen(&shared);
         let gone_back = mark::gone_back(shared.clone());
         let clusters = clusters::Clusters::new(&shared);
         let services = services::Services::new(&shared);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
@@ -18,10 +19,13 @@ use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
 use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::LOCAL_FIRST_MIN_READY_ANNOTATION;
 use tombolo_model::multi_cluster_service::{
-    Place, Plan, View, concerns, events, is_collected, is_confirmed, place, plan,
+    Place, Plan, Unwritten, View, concerns, events, is_collected, is_confirmed, place, plan,
 };
 use tombolo_model::origin;
-use tombolo_runtime::{Change, Controller, Extent, Key, News, Next, Queue, delete, put, unless_gone};
+use tombolo_runtime::{
+    Change, Controller, Extent, Key, News, Next, Queue, delete, in_time, is_not_found, is_place_gone, put,
+    unless_gone,
+};
 use tombolo_works::Way;
 
 use crate::shared::{Shared, WRITER, is_ready, locked, service_key};
@@ -29,6 +33,8 @@ use crate::unseen::Unseen;
 
 /// How many Works are written at the same time: each waits for the server, and a change may concern every cluster.
 const AT_ONCE: usize = 16;
+/// A Work that takes longer is given up for now: it must not keep the rest of an attempt waiting.
+const LONGEST_WRITE: Duration = Duration::from_secs(4);
 
 /// The controller of MultiClusterServices.
 pub(crate) struct Services {
@@ -130,37 +136,94 @@ impl Controller for Services {
     async fn reconcile(&self, item: &Key) -> Result<Next, Error> {
         self.shared.metrics.count_reconcile(Self::NAME);
         // Before the Works are read: what is reported from now on is for the next time.
-        let detected = locked(&self.times.reported).remove(item).unwrap_or_else(Instant::now);
+        let detected = locked(&self.times.reported).remove(item);
         let outcome = self.look_at(item, detected).await;
-        if outcome.is_err() {
+        if let (Err(_), Some(detected)) = (&outcome, detected) {
             locked(&self.times.reported).entry(item.clone()).or_insert(detected);
         }
         outcome.map(|()| Next::Rest)
     }
 }
 
+/// What came of writing Works.
+#[derive(Default)]
+struct Outcome {
+    /// Something was written.
+    wrote: bool,
+    /// Where it failed.
+    unwritten: Unwritten,
+    /// The first failure, unless all were about places that are on their way out.
+    error: Option<Error>,
+}
+
+impl Outcome {
+    fn take(&mut self, place: Place, result: Result<bool, Error>) {
+        let error = match result {
+            Ok(wrote) => {
+                self.wrote |= wrote;
+                return;
+            }
+            Err(error) => error,
+        };
+        self.unwritten.insert(place, refusal(&error));
+        if self.error.as_ref().is_none_or(is_place_gone) {
+            self.error = Some(error);
+        }
+    }
+
+    fn result(self) -> Result<(), Error> {
+        self.error.map_or(Ok(()), Err)
+    }
+}
+
+/// Why the server does not take a Work, if it is likely to say so again.
+fn refusal(error: &Error) -> Option<String> {
+    match error {
+        Error::Api(status) if matches!(status.code, 409 | 429 | 503 | 504) || is_place_gone(error) => None,
+        Error::Api(status) => Some(status.message.clone()),
+        _ => None,
+    }
+}
+
 impl Services {
-    /// Does what is missing for an object. What it is about was `detected` then.
-    async fn look_at(&self, item: &Key, detected: Instant) -> Result<(), Error> {
-        let works = self.unseen.complete(item, self.shared.works.group(item));
+    /// Does what is missing for an object. Slices that it is about were `detected` then, if any were.
+    async fn look_at(&self, item: &Key, detected: Option<Instant>) -> Result<(), Error> {
+        let works = self.works(item);
         let Some(object) = self.shared.objects.get(item) else {
-            return self.carry_out(&works, &Plan::default(), detected).await;
+            return self.carry_out(&works, &Plan::default(), detected).await.result();
         };
         if object.metadata.deletion_timestamp.is_some() {
-            self.carry_out(&works, &Plan::default(), detected).await?;
+            self.carry_out(&works, &Plan::default(), detected).await.result()?;
             // Every Work that goes brings us back; the object may go when the last one has.
             if works.is_empty() {
-                self.set_finalizer(&object, false).await?;
+                self.set_finalizer(object, false).await?;
             }
             return Ok(());
         }
-        self.set_finalizer(&object, true).await?;
-        let plan = self.plan(item, &object, &works);
-        self.carry_out(&works, &plan, detected).await?;
-        self.tell(&object, plan.conditions, plan.load_balancer).await
+        let Some(object) = self.set_finalizer(object, true).await? else { return Ok(()) };
+        let mut plan = self.plan(item, &object, &works, &Unwritten::new());
+        let outcome = self.carry_out(&works, &plan, detected).await;
+        if outcome.wrote || !outcome.unwritten.is_empty() {
+            // What was confirmed before says nothing about what has been written since.
+            plan = self.plan(item, &object, &self.works(item), &outcome.unwritten);
+        }
+        self.note_confirmed(&self.works(item));
+        let told = self.tell(&object, plan.conditions, plan.load_balancer).await;
+        outcome.result().and(told)
     }
 
-    fn plan(&self, item: &Key, object: &MultiClusterService, works: &[Arc<Work>]) -> Plan {
+    /// The Works of a service as they are known, with those that were just written.
+    fn works(&self, item: &Key) -> Vec<Arc<Work>> {
+        self.unseen.complete(item, self.shared.works.group(item))
+    }
+
+    fn plan(
+        &self,
+        item: &Key,
+        object: &MultiClusterService,
+        works: &[Arc<Work>],
+        unwritten: &Unwritten,
+    ) -> Plan {
         let works: Vec<&Work> = works.iter().map(|work| &**work).collect();
         plan(&View {
             object,
@@ -168,60 +231,70 @@ impl Services {
             members: &self.shared.members(),
             works: &works,
             limits: &self.shared.config.limits,
+            unwritten,
         })
     }
 
-    /// Makes the Works those of the plan: first the new and changed, then the ones to go. One that fails does not keep the
-    /// others from being written.
-    async fn carry_out(&self, works: &[Arc<Work>], plan: &Plan, detected: Instant) -> Result<(), Error> {
+    /// Makes the Works those of the plan: first the new and changed, then the ones to go. One that fails keeps no other from
+    /// being written, or from going: what is withdrawn must not wait for what cannot be sent.
+    async fn carry_out(&self, works: &[Arc<Work>], plan: &Plan, detected: Option<Instant>) -> Outcome {
         let held: BTreeMap<Place, Arc<Work>> = works.iter().map(|work| (place(work), work.clone())).collect();
-        let mut writes: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();
+        let mut writes: Vec<Step<'_>> = Vec::new();
         for (place, work) in &plan.works {
             let current = held.get(place).map(|work| &**work);
-            writes.push(self.write(place, current, work, detected).boxed());
+            writes.push(step(place, self.write(place, current, work, detected)));
         }
-        all_of(writes).await?;
-        let mut removals: Vec<BoxFuture<'_, Result<(), Error>>> = Vec::new();
+        let mut removals: Vec<Step<'_>> = Vec::new();
         for (place, work) in &held {
             if !plan.works.contains_key(place) && !plan.keep.contains(place) {
-                removals.push(self.remove(place, work).boxed());
+                removals.push(step(place, self.remove(place, work)));
             }
         }
-        self.note_confirmed(works);
-        all_of(removals).await
+        let mut outcome = Outcome::default();
+        for steps in [writes, removals] {
+            let done: Vec<(Place, Result<bool, Error>)> =
+                stream::iter(steps).buffer_unordered(AT_ONCE).collect().await;
+            done.into_iter().for_each(|(place, result)| outcome.take(place, result));
+        }
+        outcome
     }
 
+    /// Writes a Work where it differs, and says whether it did.
     async fn write(
         &self,
         place: &Place,
         current: Option<&Work>,
         work: &Work,
-        detected: Instant,
-    ) -> Result<(), Error> {
+        detected: Option<Instant>,
+    ) -> Result<bool, Error> {
         let api: Api<Work> = Api::namespaced(self.shared.client.clone(), &place.0);
         let tidied = match current.and_then(|held| leftovers(held, work)) {
             Some(patch) => Some(api.patch(&place.1, &params(), &Patch::Merge(&patch)).await?),
             None => None,
         };
         let written = put(WRITER, &api, tidied.as_ref().or(current), work, Extent::Whole).await?;
-        let Some(written) = written.or(tidied) else { return Ok(()) };
+        let Some(written) = written.or(tidied) else { return Ok(false) };
+        // The member confirms generations: there is nothing to confirm where only labels or annotations differ.
+        let is_news =
+            current.is_none_or(|current| current.metadata.generation != written.metadata.generation);
         self.unseen.note(written);
         self.shared.metrics.count_write("put");
         let is_service =
             work.spec.workload.as_ref().is_some_and(|load| load.manifests[0]["kind"] == "Service");
-        if is_service {
+        if is_service && is_news {
             locked(&self.times.sent).insert(place.clone(), Instant::now());
-        } else {
+        }
+        if let Some(detected) = detected.filter(|_| !is_service) {
             self.shared.metrics.durations.note_slice(Way::Dispatched, detected.elapsed());
         }
-        Ok(())
+        Ok(true)
     }
 
-    async fn remove(&self, place: &Place, work: &Work) -> Result<(), Error> {
+    async fn remove(&self, place: &Place, work: &Work) -> Result<bool, Error> {
         let api: Api<Work> = Api::namespaced(self.shared.client.clone(), &place.0);
         locked(&self.times.sent).remove(place);
         self.shared.metrics.count_write("delete");
-        delete(&api, work).await
+        delete(&api, work).await.map(|()| true)
     }
 
     fn note_confirmed(&self, works: &[Arc<Work>]) {
@@ -233,18 +306,27 @@ impl Services {
         }
     }
 
-    async fn set_finalizer(&self, object: &MultiClusterService, wanted: bool) -> Result<(), Error> {
+    /// Sets or removes the finalizer. Returns the object as it is then, if it is still there.
+    async fn set_finalizer(
+        &self,
+        object: Arc<MultiClusterService>,
+        wanted: bool,
+    ) -> Result<Option<Arc<MultiClusterService>>, Error> {
         let mut finalizers = object.finalizers().to_vec();
         if finalizers.iter().any(|name| name == FINALIZER) == wanted {
-            return Ok(());
+            return Ok(Some(object));
         }
         finalizers.retain(|name| name != FINALIZER);
         if wanted {
             finalizers.push(FINALIZER.to_owned());
         }
         let metadata = json!({"finalizers": finalizers, "resourceVersion": object.resource_version()});
-        let (api, patch) = (self.api(object), json!({"metadata": metadata}));
-        unless_gone(api.patch(&object.name_any(), &params(), &Patch::Merge(&patch)).await)
+        let (api, patch) = (self.api(&object), json!({ "metadata": metadata }));
+        match api.patch(&object.name_any(), &params(), &Patch::Merge(&patch)).await {
+            Ok(object) => Ok(Some(Arc::new(object))),
+            Err(error) if is_not_found(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts into the status how far the service has come and where it is reached from outside; events tell of changes.
@@ -269,7 +351,10 @@ impl Services {
             return Ok(());
         }
         let load_balancer = load_balancer.ingress.is_some().then_some(load_balancer);
-        let patch: Value = json!({"status": {"conditions": conditions, "loadBalancer": load_balancer}});
+        // Only over what was looked at: a cache that is late would tell everything twice.
+        let metadata = json!({"resourceVersion": object.resource_version()});
+        let status = json!({"conditions": conditions, "loadBalancer": load_balancer});
+        let patch: Value = json!({"metadata": metadata, "status": status});
         let api = self.api(object);
         unless_gone(api.patch_status(&object.name_any(), &params(), &Patch::Merge(&patch)).await)?;
         for one in &happened {
@@ -298,10 +383,11 @@ fn leftovers(held: &Work, wanted: &Work) -> Option<Value> {
     (!clean).then(|| json!({"metadata": {"annotations": annotations, "labels": labels}}))
 }
 
-/// Does all of it, several at once, and returns the first error.
-async fn all_of(todo: Vec<BoxFuture<'_, Result<(), Error>>>) -> Result<(), Error> {
-    let outcomes: Vec<Result<(), Error>> = stream::iter(todo).buffer_unordered(AT_ONCE).collect().await;
-    outcomes.into_iter().collect()
+/// One Work to be written or to go, with where it is.
+type Step<'a> = BoxFuture<'a, (Place, Result<bool, Error>)>;
+
+fn step<'a>(place: &'a Place, work: impl Future<Output = Result<bool, Error>> + Send + 'a) -> Step<'a> {
+    async move { (place.clone(), in_time(LONGEST_WRITE, work).await) }.boxed()
 }
 
 fn params() -> PatchParams {

@@ -20,6 +20,8 @@ use tombolo_model::{ClusterId, names, origin};
 use tombolo_runtime::{Cache, Events, Key, follow};
 
 use crate::config::Config;
+use crate::ear::Ear;
+use crate::mark;
 use crate::metrics::Metrics;
 
 /// Who the API server sees writing.
@@ -31,7 +33,9 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) clusters: Arc<Cache<Cluster>>,
     pub(crate) memberships: Arc<Cache<Membership>>,
+    /// Those of clusters, and the hub's own.
     pub(crate) heartbeats: Arc<Cache<Lease>>,
+    pub(crate) ear: Arc<Ear>,
     /// Execution namespaces.
     pub(crate) namespaces: Arc<Cache<Namespace>>,
     pub(crate) objects: Arc<Cache<MultiClusterService>>,
@@ -48,6 +52,7 @@ impl Shared {
     pub(crate) fn new(config: Config, client: Client, metrics: Metrics) -> Self {
         let works = Cache::grouped(|work: &Work| service_key(work).into_iter().collect());
         Self {
+            ear: Arc::new(Ear::new(mark::RENEW_EVERY, config.dead_after)),
             events: Events::new(client.clone(), config.clock.clone(), WRITER, &config.instance),
             config,
             client,
@@ -103,10 +108,11 @@ impl Shared {
         self.namespaces.get(&Key::new("", name))
     }
 
-    /// The members: clusters that are not leaving and have a place for their Works.
+    /// The members: clusters of ours that are not leaving and have a place for their Works.
     pub(crate) fn members(&self) -> BTreeMap<ClusterId, Member> {
         let clusters = self.clusters.all();
-        clusters.iter().filter_map(|cluster| self.member(cluster)).collect()
+        let ours = clusters.iter().filter(|cluster| self.is_ours(cluster));
+        ours.filter_map(|cluster| self.member(cluster)).collect()
     }
 
     fn member(&self, cluster: &Cluster) -> Option<(ClusterId, Member)> {

@@ -177,10 +177,10 @@ pub(crate) const HUB: &[Right] = &[
     ),
     may("The Services that are shared; they are only read.", CORE, &["services"], READ),
     may(
-        "Execution namespaces come and go with clusters.",
+        "Execution namespaces come and go with clusters; one that is there already gets a label.",
         CORE,
         &["namespaces"],
-        &["get", "list", "watch", "create", "delete"],
+        &["get", "list", "watch", "create", "patch", "delete"],
     ),
     may(
         "Agents may use their execution namespaces.",
@@ -203,7 +203,7 @@ pub(crate) const HUB: &[Right] = &[
     ),
     may("Heartbeats of members.", LEASES, &["leases"], READ),
     may(
-        "The hub writes those of members without an agent, and removes those of members that left.",
+        "The hub writes its own and those of members without an agent, and removes those of members that left.",
         LEASES,
         &["leases"],
         &["create", "patch", "delete"],

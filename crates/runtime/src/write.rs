@@ -124,7 +124,7 @@ fn includes(all: &Option<BTreeMap<String, String>>, some: &Option<BTreeMap<Strin
 }
 
 /// Whether `current` is as `desired` wants it, as far as `extent` goes, and `manager` has nothing to take back.
-pub(crate) fn holds<T: Serialize>(manager: &str, current: &T, desired: &T, extent: Extent) -> bool {
+pub fn holds<T: Serialize>(manager: &str, current: &T, desired: &T, extent: Extent) -> bool {
     let (Ok(mut current), Ok(mut desired)) = (serde_json::to_value(current), serde_json::to_value(desired))
     else {
         return false;

@@ -32,7 +32,8 @@ impl FaultyBody {
     {
         let body = Box::pin(body);
         let Some(faults) = watch else { return Self(Content::Stream(pieces(body).boxed())) };
-        let state = Watched { pieces: pieces(body).boxed(), faults, over: false };
+        let born = faults.times_silenced();
+        let state = Watched { pieces: pieces(body).boxed(), faults, born, over: false };
         Self(Content::Stream(unfold(state, Watched::next).boxed()))
     }
 }
@@ -58,6 +59,8 @@ where
 struct Watched {
     pieces: BoxStream<'static, io::Result<Bytes>>,
     faults: Faults,
+    /// How often watches had been silenced when it began.
+    born: u64,
     over: bool,
 }
 
@@ -71,9 +74,11 @@ impl Watched {
             () = self.faults.refused() => {
                 Some(Err(io::Error::new(io::ErrorKind::ConnectionReset, "partitioned")))
             }
+            () = self.faults.silenced_beyond(self.born) => std::future::pending().await,
             piece = self.pieces.next() => piece,
         };
         let piece = piece?;
+        self.faults.lag().await;
         // What was sent into silence arrives when it is over, or never.
         let piece = match self.faults.reach().await {
             Ok(()) => piece,

@@ -39,6 +39,10 @@ pub struct FaultPlan {
     pub forgotten: f64,
     /// A watch ends after any of its pieces, half of the time with an error.
     pub cut_watch: f64,
+    /// A watch takes so much longer for each of its pieces.
+    pub lag: Duration,
+    /// What is written below a path that has this in it is refused with 403, as for want of room. Deletions are not.
+    pub over_quota: Option<&'static str>,
 }
 
 impl Default for FaultPlan {
@@ -54,6 +58,8 @@ impl Default for FaultPlan {
             hang: 0.0,
             forgotten: 0.0,
             cut_watch: 0.0,
+            lag: Duration::ZERO,
+            over_quota: None,
         }
     }
 }
@@ -78,6 +84,8 @@ struct Shared {
     dice: Mutex<fastrand::Rng>,
     plan: Mutex<FaultPlan>,
     outage: Signal<Outage>,
+    /// How often the watches that were open fell silent.
+    silenced: Signal<u64>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -90,6 +98,7 @@ impl Faults {
             dice: Mutex::new(fastrand::Rng::with_seed(seed)),
             plan: Mutex::default(),
             outage: Signal::new(Outage::None),
+            silenced: Signal::new(0),
         }))
     }
 
@@ -100,6 +109,22 @@ impl Faults {
 
     pub fn outage(&self, outage: Outage) {
         self.0.outage.set(outage);
+    }
+
+    /// The watches that are open now say nothing any more and never end, as if their connections were half open. Requests
+    /// and new watches are as ever.
+    pub fn silence_watches(&self) {
+        self.0.silenced.update(|times| times + 1);
+    }
+
+    /// How often watches were silenced so far.
+    pub(crate) fn times_silenced(&self) -> u64 {
+        self.0.silenced.get()
+    }
+
+    /// Resolves when watches have been silenced more than so often.
+    pub(crate) async fn silenced_beyond(&self, times: u64) {
+        self.0.silenced.wait_for(|now| now > times).await;
     }
 
     /// Whether the cluster is out of reach.
@@ -194,6 +219,9 @@ impl Faults {
                 [(500, "InternalError"), (503, "ServiceUnavailable")][usize::from(self.coin())];
             return Some(status(code, reason, "injected"));
         }
+        if asked.stores && locked(&self.0.plan).over_quota.is_some_and(|part| asked.path.contains(part)) {
+            return Some(status(403, "Forbidden", "exceeded quota: injected"));
+        }
         if asked.writes && self.happens(|plan| plan.conflict) {
             return Some(status(409, "Conflict", "Operation cannot be fulfilled: injected"));
         }
@@ -203,6 +231,14 @@ impl Faults {
         None
     }
 
+    /// Waits for as long as a piece of a watch takes.
+    pub(crate) async fn lag(&self) {
+        let lag = locked(&self.0.plan).lag;
+        if !lag.is_zero() {
+            tokio::time::sleep(lag).await;
+        }
+    }
+
     pub(crate) fn coin(&self) -> bool {
         locked(&self.0.dice).bool()
     }
@@ -210,7 +246,10 @@ impl Faults {
 
 /// What matters of a request.
 struct Asked {
+    path: String,
     writes: bool,
+    /// It writes, and does not delete.
+    stores: bool,
     watches: bool,
     /// It names a resource version that might have been forgotten.
     resumes: bool,
@@ -226,7 +265,9 @@ impl Asked {
             _ => false,
         });
         Self {
+            path: request.uri().path().to_owned(),
             writes: request.method() != Method::GET,
+            stores: ![Method::GET, Method::DELETE].contains(request.method()),
             watches: pairs().any(|(key, value)| key == "watch" && matches!(value, "true" | "1")),
             resumes,
         }

@@ -79,7 +79,7 @@ pub(crate) async fn release(api: &Api<Service>, service: &Service) -> Result<(),
 /// Whether nothing has to be written. The server fills in what nobody asked for, but no selector: one key more selects
 /// other pods, or none.
 fn is_as_wanted(current: &Service, desired: &Service) -> bool {
-    holds(current, desired, Extent::Part) && selector(current) == selector(desired)
+    holds(WRITER, current, desired, Extent::Part) && selector(current) == selector(desired)
 }
 
 fn selector(service: &Service) -> BTreeMap<String, String> {

@@ -51,6 +51,13 @@ pub const DERIVED_SERVICE_PREFIX: &str = "derived-";
 /// appropriate finalizers set").
 pub const EXPORT_FINALIZER: &str = "tombolo.dev/export";
 
+/// Label of a Cluster at the hub that is a member of ours: Tombolo made it, or a member stated that it is the one. Clusters
+/// without it are somebody else's, and left alone.
+pub const MEMBER_LABEL: &str = "tombolo.dev/member";
+
+/// Finalizer of such a Cluster: its Works, its namespace and its statement are still to be removed.
+pub const CLUSTER_FINALIZER: &str = "tombolo.dev/cluster";
+
 /// Finalizer of a ServiceImport with native naming: a Service's selector is still to be put back (specs/001,
 /// Remote-Only Service Discovery).
 pub const NATIVE_NAMING_FINALIZER: &str = "tombolo.dev/native-naming";

@@ -1,10 +1,11 @@
 //! The shipped RBAC rules are enough for a hub and its agents, and keep members out of each other's namespaces.
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client, Error};
+use kube::{Api, Client, Error, ResourceExt as _};
 use serde_json::{Value, json};
 use tombolo_agent::{Agent, Config};
 use tombolo_api::karmada::cluster::Cluster as Registered;
@@ -139,6 +140,8 @@ async fn what_the_shipped_rules_grant_is_what_the_hub_and_its_members_use() {
     slices.delete("foo-abc", &DeleteParams::default()).await.unwrap();
     until("no longer reported", || async { of_members.used().contains("delete work.karmada.io/works") })
         .await;
+    lose_label(&fleet.hub.client(), "karmada-es-member1").await;
+    until("the label is back", || async { of_hub.used().contains("patch /namespaces") }).await;
     fleet.delete_object().await;
     until("taken back", || async { member2.service().await.is_none() }).await;
     let clusters: Api<Registered> = Api::all(fleet.hub.client());
@@ -155,6 +158,31 @@ async fn what_the_shipped_rules_grant_is_what_the_hub_and_its_members_use() {
     let works = rights_of("tombolo-member-works");
     let idle: Vec<String> = works.difference(&of_members.used()).cloned().collect();
     assert!(idle.is_empty(), "granted and never used: {idle:?}");
+}
+
+/// Takes the label by which execution namespaces are found from one of them.
+async fn lose_label(client: &Client, namespace: &str) {
+    let patch = json!({"metadata": {"labels": {"karmada.io/system": null}}});
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_execution_namespace_without_its_label_is_taken_into_use() {
+    let fleet = guarded_fleet().await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    member1.endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    lose_label(&fleet.hub.client(), "karmada-es-member1").await;
+    let namespaces: Api<Namespace> = Api::all(fleet.hub.client());
+    until("it is found again", || async {
+        namespaces.get("karmada-es-member1").await.unwrap().labels().contains_key("karmada.io/system")
+    })
+    .await;
+    member1.endpoints(&["10.1.0.2"]).await;
+    until("the cluster takes part", || async { member2.reached().await == ["10.1.0.2"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,6 +45,8 @@ pub(crate) struct Fleet {
     pub(crate) push: Vec<tombolo_hub::PushMember>,
     /// A cluster that is silent for so long is not ready.
     pub(crate) dead_after: Duration,
+    /// While the hub does not hear its API server, nobody is declared dead for so long.
+    pub(crate) hold: Duration,
     part: Option<JoinHandle<()>>,
     /// The stand-ins for the hub's kube-controller-manager.
     controllers: Option<JoinHandle<()>>,
@@ -155,6 +157,7 @@ impl Fleet {
             metrics: Metrics::default(),
             push: Vec::new(),
             dead_after: Duration::from_secs(30),
+            hold: Duration::from_secs(15 * 60),
             part: None,
             controllers: None,
         }
@@ -167,6 +170,12 @@ impl Fleet {
     }
 
     async fn admit(&mut self, member: Cluster) -> usize {
+        let identity = format!("identity-{}", member_name(self.members.len()));
+        self.admit_as(member, identity).await
+    }
+
+    /// One more member, which is a certain cluster.
+    pub(crate) async fn admit_as(&mut self, member: Cluster, identity: String) -> usize {
         let place = self.members.len();
         let name = member_name(place);
         let client = self.hub.client();
@@ -177,7 +186,7 @@ impl Fleet {
         let config = Config {
             pod_cidrs: vec![format!("10.{}.0.0/16", place + 1)],
             clock: member.clock(EPOCH),
-            ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
+            ..Config::new(name.parse().unwrap(), identity)
         };
         let (link, own_link) = (Faults::seeded(place as u64), Faults::seeded(50 + place as u64));
         self.members.push(Member { cluster: member, link, own_link, agent: None, config });
@@ -212,6 +221,7 @@ impl Fleet {
             clock: self.hub.clock(EPOCH),
             push: self.push.clone(),
             dead_after: self.dead_after,
+            hold: self.hold,
             ..tombolo_hub::Config::new("test")
         };
         let client = self.link.client(&self.hub, User::admin());
@@ -321,6 +331,11 @@ pub(crate) fn template() -> Value {
 impl Member {
     pub(crate) fn is_running(&self) -> bool {
         self.agent.is_some()
+    }
+
+    /// Whether its agent has stopped by itself.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.agent.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
+use tombolo_api::karmada::cluster::Cluster;
 use tombolo_testkit::{FaultPlan, Outage, embedded_only, linger, until, within};
 
-use crate::clusters::clusters;
+use crate::clusters::{clusters, ready};
 use crate::fleet::Fleet;
+use crate::watchman::{Seen, Watchman};
 
 async fn shared() -> Fleet {
     let fleet = Fleet::of(3).await;
@@ -57,6 +60,54 @@ async fn a_write_that_hangs_does_not_keep_the_hub_from_judging_clusters() {
     until("nobody knows how member1 is", async || judged("Unknown").await).await;
     fleet.start(0);
     until("member1 is ready", async || judged("True").await).await;
+}
+
+/// Nobody was taken for anything but ready, not even for a moment.
+fn all_were_ready(seen: &[Seen<Cluster>]) {
+    let doubted = seen.iter().filter(|seen| ready(seen.object()) != "True");
+    let doubted: Vec<_> = doubted.map(|seen| (&seen.object().metadata.name, ready(seen.object()))).collect();
+    assert!(doubted.is_empty(), "{doubted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_whose_watches_have_stalled_declares_nobody_dead_and_hears_again_soon() {
+    let mut fleet = shared().await;
+    linger(Duration::from_secs(20)).await;
+    let watchman = Watchman::<Cluster>::post(Api::all(fleet.hub.client())).await;
+    fleet.link.silence_watches();
+    fleet.members[0].endpoints(&["10.1.0.9"]).await;
+    let member3 = &fleet.members[2];
+    let followed = || async { member3.reached().await == ["10.1.0.9", "10.2.0.1"] };
+    within(Duration::from_secs(60), "what happened meanwhile is heard", followed).await;
+    linger(Duration::from_secs(300)).await;
+    all_were_ready(&watchman.dismiss());
+    fleet.link.silence_watches();
+    fleet.kill(0);
+    let member3 = &fleet.members[2];
+    let gone = || async { member3.reached().await == ["10.2.0.1"] };
+    within(Duration::from_secs(120), "who is dead is found out all the same", gone).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_longer_than_the_hold_time_makes_nobody_dead() {
+    let mut fleet = shared().await;
+    fleet.kill_hub();
+    fleet.hold = Duration::from_secs(60);
+    fleet.start_hub();
+    linger(Duration::from_secs(20)).await;
+    let watchman = Watchman::<Cluster>::post(Api::all(fleet.hub.client())).await;
+    let links = || fleet.members.iter().map(|member| &member.link).chain([&fleet.link]);
+    for outage in [Outage::Refused, Outage::Silent] {
+        links().for_each(|link| link.outage(outage));
+        linger(Duration::from_secs(600)).await;
+        links().for_each(|link| link.heal());
+        linger(Duration::from_secs(60)).await;
+    }
+    all_were_ready(&watchman.dismiss());
+    fleet.kill(0);
+    let hub = fleet.hub.client();
+    let judged = async || clusters(&hub).await.contains(&("member1".to_owned(), "Unknown".to_owned()));
+    within(Duration::from_secs(45), "who falls silent then is found out", judged).await;
 }
 
 #[tokio::test(start_paused = true)]

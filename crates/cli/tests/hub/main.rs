@@ -14,3 +14,4 @@ mod services;
 mod simulation;
 mod stories;
 mod truth;
+mod watchman;

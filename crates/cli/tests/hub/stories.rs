@@ -1,13 +1,16 @@
 //! The user stories and examples of specs/003.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Service;
-use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client};
+use kube::{Api, Client, CustomResourceExt as _, ResourceExt};
 use serde_json::{Value, json};
 use tombolo_api::karmada::networking::MultiClusterService;
-use tombolo_testkit::until;
+use tombolo_testkit::{embedded_only, linger, until};
 
 use crate::fleet::{Fleet, NAMESPACE, apply, template};
 
@@ -223,4 +226,132 @@ async fn a_change_of_one_service_is_no_reason_to_look_at_the_others() {
     let looks = fleet.metrics.service_reconciles() - before;
     // The report, and the return of the two Works that follow from it.
     assert!((1..=3).contains(&looks), "{looks} looks");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newer_spellings_name_the_clusters_as_the_older_ones_do() {
+    let fleet = Fleet::of(3).await;
+    let [member1, member2, member3] = &fleet.members[..] else { unreachable!() };
+    member1.endpoints(&["10.1.0.1"]).await;
+    member2.endpoints(&["10.2.0.1"]).await;
+    let named = |name: &str| json!([{ "name": name }]);
+    fleet.share(json!({"providerClusters": named("member2"), "consumerClusters": named("member3")})).await;
+    until("member3 reaches member2", || async { member3.reached().await == ["10.2.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    assert!(member1.service().await.is_none(), "member1 has no part in it");
+    fleet
+        .apply_object(json!({
+            "providerClusters": named("member2"), "consumerClusters": named("member1"),
+            "serviceProvisionClusters": ["member2"],
+        }))
+        .await;
+    until("member1 instead", || async {
+        member1.reached().await == ["10.1.0.1", "10.2.0.1"] && member3.service().await.is_none()
+    })
+    .await;
+}
+
+/// Takes the rules that refuse some MultiClusterServices from their definition, as a Karmada control plane has it.
+async fn refuse_nothing(client: &Client) {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.remove("x-kubernetes-validations");
+                fields.values_mut().for_each(strip);
+            }
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let (api, name) =
+        (Api::<CustomResourceDefinition>::all(client.clone()), MultiClusterService::crd().name_any());
+    let mut definition = serde_json::to_value(api.get(&name).await.unwrap()).unwrap();
+    strip(&mut definition);
+    let definition = serde_json::from_value(definition).unwrap();
+    api.replace(&name, &PostParams::default(), &definition).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_disagree_are_refused_and_only_who_dies_is_withdrawn() {
+    embedded_only!("the definitions of a real server are for all tests");
+    let mut fleet = Fleet::of(3).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.members[1].endpoints(&["10.2.0.1"]).await;
+    fleet.share(json!({"serviceProvisionClusters": ["member1", "member2"]})).await;
+    let member3 = &fleet.members[2];
+    until("shared", || async { member3.reached().await == ["10.1.0.1", "10.2.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    let differing = json!({"spec": {
+        "serviceProvisionClusters": ["member3"], "providerClusters": [{"name": "member2"}],
+        "serviceConsumptionClusters": ["member3"], "consumerClusters": [{"name": "member2"}],
+    }});
+    let objects: Api<MultiClusterService> = Api::namespaced(fleet.hub.client(), NAMESPACE);
+    let params = PatchParams::default();
+    let refused = objects.patch("foo", &params, &Patch::Merge(&differing)).await.unwrap_err();
+    assert!(refused.to_string().contains("two spellings of one list"), "{refused}");
+
+    refuse_nothing(&fleet.hub.client()).await;
+    objects.patch("foo", &params, &Patch::Merge(&differing)).await.unwrap();
+    for type_ in ["ServiceApplied", "EndpointSliceCollected", "EndpointSliceApplied"] {
+        until("it is refused", || async {
+            let (status, reason, message) = fleet.condition(type_).await;
+            let lists = "serviceProvisionClusters and spec.providerClusters";
+            status == "False" && reason == format!("{type_}Failed") && message.contains(lists)
+        })
+        .await;
+    }
+    linger(Duration::from_secs(60)).await;
+    assert_eq!(fleet.members[2].reached().await, ["10.1.0.1", "10.2.0.1"], "nothing is taken away");
+    // One that neither of the lists names.
+    fleet.kill(0);
+    let member3 = &fleet.members[2];
+    until("who dies is withdrawn", || async { member3.reached().await == ["10.2.0.1"] }).await;
+    fleet.start(0);
+    fleet.apply_object(json!({"serviceProvisionClusters": ["member1", "member2"]})).await;
+    let agreeing =
+        json!({"spec": {"providerClusters": [], "consumerClusters": [], "serviceConsumptionClusters": []}});
+    objects.patch("foo", &params, &Patch::Merge(&agreeing)).await.unwrap();
+    until("all is well again", || async { fleet.all_true().await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ports_limit_what_consumers_see() {
+    let fleet = Fleet::of(2).await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    let mut service = template();
+    service["spec"]["ports"] = json!([
+        {"name": "http", "port": 80, "targetPort": 8080}, {"name": "admin", "port": 81, "targetPort": 8081},
+    ]);
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": "foo-abc", "labels": {"kubernetes.io/service-name": "foo"}},
+        "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.0.1"]}],
+        "ports": [{"name": "http", "port": 8080}, {"name": "admin", "port": 8081}],
+    });
+    apply::<EndpointSlice>(&member1.cluster.client(), NAMESPACE, &slice).await;
+    apply::<Service>(&fleet.hub.client(), NAMESPACE, &service).await;
+    let mut spec = json!({
+        "serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"],
+        "ports": [{"name": "http", "port": 80}],
+    });
+    fleet.apply_object(spec.clone()).await;
+    until("reached", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    let of_service = |service: Service| -> Vec<String> {
+        service.spec.unwrap().ports.unwrap().into_iter().filter_map(|port| port.name).collect()
+    };
+    let of_slice = |slice: EndpointSlice| -> Vec<String> {
+        slice.ports.unwrap().into_iter().filter_map(|port| port.name).collect()
+    };
+    assert_eq!(of_service(member2.service().await.unwrap()), ["http"]);
+    assert_eq!(of_slice(member2.filled().await.remove(0)), ["http"]);
+    assert_eq!(of_service(member1.service().await.unwrap()), ["http", "admin"], "who provides has all");
+    spec["ports"] = json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 82}]);
+    fleet.apply_object(spec).await;
+    until("a port that the Service does not have is refused", || async {
+        let (status, _, message) = fleet.condition("ServiceApplied").await;
+        status == "False" && message.contains("metrics")
+    })
+    .await;
+    assert_eq!(of_service(member2.service().await.unwrap()), ["http"], "and nothing is changed");
 }

@@ -11,12 +11,15 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tombolo_agent::Config;
+use tombolo_api::condition;
+use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
 use tombolo_hub::PushMember;
 use tombolo_model::names;
-use tombolo_testkit::{Server, linger, until};
+use tombolo_testkit::{FaultPlan, Server, linger, until, within};
 
-use crate::fleet::{Fleet, Member, NAMESPACE, cluster};
+use crate::fleet::{Fleet, Member, NAMESPACE, apply, cluster, template};
+use crate::watchman::{Seen, Watchman};
 
 #[tokio::test(start_paused = true)]
 async fn without_a_service_the_object_says_so_until_there_is_one() {
@@ -172,6 +175,16 @@ async fn a_service_waits_for_its_namespace() {
     until("it is applied", || async { message().await.0 == "True" }).await;
 }
 
+/// How often a condition came true.
+fn came_true(history: &[Seen<MultiClusterService>], type_: &str) -> usize {
+    let holds = |seen: &Seen<MultiClusterService>| {
+        let status = seen.object().status.as_ref();
+        status.is_some_and(|status| condition::is_true(&status.conditions, type_))
+    };
+    let states: Vec<bool> = std::iter::once(false).chain(history.iter().map(holds)).collect();
+    states.windows(2).filter(|pair| !pair[0] && pair[1]).count()
+}
+
 #[tokio::test(start_paused = true)]
 async fn events_tell_of_changes_and_metrics_of_durations() {
     let fleet = Fleet::of(2).await;
@@ -180,6 +193,10 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
         all.len() == 2 && all.iter().all(|(_, ready)| ready == "True")
     })
     .await;
+    // What the hub wrote comes back to it late.
+    fleet.link.plan(FaultPlan { lag: Duration::from_millis(300), ..FaultPlan::default() });
+    let watchman =
+        Watchman::post(Api::<MultiClusterService>::namespaced(fleet.hub.client(), NAMESPACE)).await;
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
     until("the conditions are true", || async { fleet.all_true().await }).await;
@@ -192,23 +209,96 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
     };
     linger(Duration::from_secs(60)).await;
     let before = reasons().await;
-    for reason in ["ServiceAppliedSuccess", "EndpointSliceCollectedSuccess", "EndpointSliceAppliedSuccess"] {
-        assert!(before.iter().any(|one| one == reason), "{before:?}");
+    let history = watchman.dismiss();
+    for type_ in ["ServiceApplied", "EndpointSliceCollected", "EndpointSliceApplied"] {
+        let told = before.iter().filter(|one| **one == format!("{type_}Success")).count();
+        assert_eq!(told, came_true(&history, type_), "{type_} of {before:?}");
+        assert!(told > 0, "{before:?}");
     }
+    fleet.link.heal();
     fleet.members[0].endpoints(&["10.1.0.2"]).await;
     linger(Duration::from_secs(600)).await;
     assert_eq!(reasons().await, before, "no event without a change");
+    assert_eq!(measured(&fleet, SERVICES), 2);
+    // Where the stock controller is at work there are its empty slices, too.
+    let slices = if Server::chosen().is_embedded() { 2..=2 } else { 2..=6 };
+    assert!(slices.contains(&measured(&fleet, SLICES)), "{}", measured(&fleet, SLICES));
+}
+
+/// How many Services were applied, how many of them in half a second, and how many slices were sent.
+const SERVICES: &str = "mcs_sync_svc_duration_seconds_count{result=\"success\"}";
+const QUICK_SERVICES: &str = "mcs_sync_svc_duration_seconds_bucket{le=\"0.5\",result=\"success\"}";
+const SLICES: &str = "mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}";
+
+/// A number among the hub's metrics.
+fn measured(fleet: &Fleet, name: &str) -> u64 {
     let (mut registry, mut text) = (Registry::default(), String::new());
     fleet.metrics.register(&mut registry);
     encode(&mut text, &registry).unwrap();
-    let count = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| line.trim().parse::<u64>().ok()).unwrap_or_default()
-    };
-    assert_eq!(count("mcs_sync_svc_duration_seconds_count{result=\"success\"}"), 2, "{text}");
-    // Where the stock controller is at work there are its empty slices, too.
-    let slices = if Server::chosen().is_embedded() { 2..=2 } else { 2..=6 };
-    assert!(slices.contains(&count("mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}")), "{text}");
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.trim().parse::<u64>().ok()).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_a_change_of_a_service_takes_counts_from_its_writing_and_slices_only_if_they_changed() {
+    let mut fleet = Fleet::of(3).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({"serviceConsumptionClusters": ["member1", "member2"]})).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    fleet.rest().await;
+    let before = (measured(&fleet, SERVICES), measured(&fleet, QUICK_SERVICES));
+    // From now on no member can confirm anything in half a second.
+    let slow = Duration::from_secs(1)..Duration::from_secs(2);
+    for member in &fleet.members {
+        member.link.plan(FaultPlan { latency: slow.clone(), ..FaultPlan::default() });
+    }
+    let mut changed = template();
+    changed["spec"]["ports"][0]["port"] = json!(81);
+    apply::<Service>(&fleet.hub.client(), NAMESPACE, &changed).await;
+    until("all have it", || async { measured(&fleet, SERVICES) == before.0 + 3 }).await;
+    assert_eq!(measured(&fleet, QUICK_SERVICES), before.1);
+    fleet.members.iter().for_each(|member| member.link.heal());
+    fleet.rest().await;
+    let slices = measured(&fleet, SLICES);
+    fleet.apply_object(json!({})).await;
+    let member3 = &fleet.members[2];
+    until("one more consumer", || async { member3.reached().await == ["10.1.0.1"] }).await;
+    assert_eq!(measured(&fleet, SLICES), slices, "no slice has changed");
+    fleet.kill_hub();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_is_refused_is_named_and_keeps_nothing_from_being_withdrawn() {
+    let mut fleet = Fleet::of(3).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.members[1].endpoints(&["10.2.0.1"]).await;
+    fleet.share(json!({})).await;
+    let member3 = &fleet.members[2];
+    until("shared", || async { member3.reached().await.len() == 2 }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    let over_quota = Some("/karmada-es-member2/works");
+    fleet.link.plan(FaultPlan { over_quota, ..FaultPlan::default() });
+    let mut changed = template();
+    changed["spec"]["ports"][0]["port"] = json!(81);
+    apply::<Service>(&fleet.hub.client(), NAMESPACE, &changed).await;
+    until("it is named", || async {
+        let (status, _, message) = fleet.condition("ServiceApplied").await;
+        let expected = "Failed to write the Work of Service default/foo for member2: exceeded quota";
+        status == "False" && message.contains(expected)
+    })
+    .await;
+    fleet.kill(0);
+    let [_, member2, member3] = &fleet.members[..] else { unreachable!() };
+    let withdrawn =
+        || async { member2.reached().await == ["10.2.0.1"] && member3.reached().await == ["10.2.0.1"] };
+    within(Duration::from_secs(45), "the dead cluster is withdrawn", withdrawn).await;
+    until("which is told, too", || async {
+        fleet.condition("EndpointSliceCollected").await.2.contains("member1: the cluster is not ready")
+    })
+    .await;
+    fleet.link.heal();
+    fleet.start(0);
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 #[tokio::test(start_paused = true)]

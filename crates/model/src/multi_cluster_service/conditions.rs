@@ -32,7 +32,11 @@ const NOT_READY: &str = "the cluster is not ready";
 pub(super) fn tell(view: &View<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<Desired> {
     let held: Held<'_> = view.works.iter().map(|work| (place(work), *work)).collect();
     let (service, collected, applied) = match view.template {
-        Some(_) => (service(view, &held, roles), collected(view, &held, roles), applied(&held, roles, plan)),
+        Some(_) => (
+            left_over(view, &held, plan, "Service").chain(service(view, &held, roles)).collect(),
+            collected(view, &held, roles),
+            left_over(view, &held, plan, "EndpointSlice").chain(applied(view, &held, roles, plan)).collect(),
+        ),
         None => {
             let missing =
                 format!("Failed to propagate Service {}: there is no such Service at the hub", name(view));
@@ -112,6 +116,9 @@ fn service(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>) -> Vec<String> {
     let failed = |cluster: &str, why: &str| format!("Failed to apply {object} in {cluster}: {why}");
     let problem = |(cluster, member): (&&str, &Option<&super::Member>)| {
         let Some(member) = member else { return Some(failed(cluster, NO_CLUSTER)) };
+        if let Some(why) = service_place(view, cluster).and_then(|place| view.unwritten.get(&place)) {
+            return Some(not_written(&object, cluster, why));
+        }
         match service_work(view, held, cluster) {
             Some(work) if is_confirmed(work) => None,
             Some(work) if failure(work, WorkCondition::Applied.as_str()).is_some() => {
@@ -124,10 +131,48 @@ fn service(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>) -> Vec<String> {
     targets.iter().filter_map(problem).collect()
 }
 
+/// What is said of an object whose Work could not be written.
+fn not_written(object: &str, cluster: &str, why: &Option<String>) -> String {
+    match why {
+        Some(why) => format!("Failed to write the Work of {object} for {cluster}: {}", trimmed(why)),
+        None => format!("Waiting for {object} in {cluster}"),
+    }
+}
+
+/// What is said of Works for objects of a kind that should have gone and could not be removed.
+fn left_over(view: &View<'_>, held: &Held<'_>, plan: &Plan, kind: &str) -> impl Iterator<Item = String> {
+    let goes = view.unwritten.iter().filter(|(place, _)| !plan.works.contains_key(*place));
+    let problem = |(place, why): (&Place, &Option<String>)| {
+        let object = object_in(held.get(place)?, kind)?;
+        let why = why.as_deref()?;
+        let cluster = cluster_at(place);
+        Some(format!("Failed to remove the Work of {object} for {cluster}: {}", trimmed(why)))
+    };
+    goes.filter_map(problem).collect::<Vec<_>>().into_iter()
+}
+
+/// The object in a Work, if it is of this kind: kind, namespace and name.
+fn object_in(work: &Work, kind: &str) -> Option<String> {
+    let manifest = work.spec.workload.as_ref()?.manifests.first()?;
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &manifest["metadata"];
+    (manifest["kind"] == kind)
+        .then(|| format!("{kind} {}/{}", text(&metadata["namespace"]), text(&metadata["name"])))
+}
+
+/// The cluster whose execution namespace it is.
+fn cluster_at(place: &Place) -> &str {
+    place.0.strip_prefix(tombolo_api::karmada::EXECUTION_NAMESPACE_PREFIX).unwrap_or(&place.0)
+}
+
 /// The Work that brings the Service to a cluster.
 pub(super) fn service_work<'a>(view: &View<'_>, held: &Held<'a>, cluster: &str) -> Option<&'a Work> {
+    held.get(&service_place(view, cluster)?).copied()
+}
+
+fn service_place(view: &View<'_>, cluster: &str) -> Option<Place> {
     let (id, _) = view.members.get_key_value(cluster)?;
-    held.get(&(names::execution_namespace(id)?, names::service_work(&view.service()))).copied()
+    Some((names::execution_namespace(id)?, names::service_work(&view.service())))
 }
 
 fn collected(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>) -> Vec<String> {
@@ -170,21 +215,18 @@ pub fn reasons_of<'a>(reasons: impl IntoIterator<Item = &'a Dropped>) -> String 
     words.join(", ")
 }
 
-fn applied(held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<String> {
+fn applied(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) -> Vec<String> {
     let mut problems = absent(&roles.consumption);
     for (place, work) in &plan.works {
-        let manifest = work.spec.workload.as_ref().and_then(|workload| workload.manifests.first());
-        let Some(manifest) = manifest.filter(|manifest| manifest["kind"] == "EndpointSlice") else {
-            continue;
-        };
-        let cluster =
-            place.0.strip_prefix(tombolo_api::karmada::EXECUTION_NAMESPACE_PREFIX).unwrap_or(&place.0);
+        let Some(slice) = object_in(work, "EndpointSlice") else { continue };
+        let cluster = cluster_at(place);
         if !roles.consumption.get(cluster).copied().flatten().is_some_and(|member| member.ready) {
             continue;
         }
-        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-        let metadata = &manifest["metadata"];
-        let slice = format!("EndpointSlice {}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
+        if let Some(why) = view.unwritten.get(place) {
+            problems.push(not_written(&slice, cluster, why));
+            continue;
+        }
         let condition = held.get(place).and_then(|work| find(conditions(work), WorkCondition::Applied));
         match condition {
             Some(condition) if condition.status == Status::True.as_str() => {

@@ -70,10 +70,15 @@ pub struct View<'a> {
     pub works: &'a [&'a Work],
     /// How much one member may report.
     pub limits: &'a Limits,
+    /// What was tried for this MultiClusterService, and failed.
+    pub unwritten: &'a Unwritten,
 }
 
 /// Where a Work is: namespace and name.
 pub type Place = (String, String);
+
+/// The Works that could not be written or removed, each with why, if that is worth telling and not just a matter of time.
+pub type Unwritten = BTreeMap<Place, Option<String>>;
 
 /// What shall be.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -144,8 +149,8 @@ impl<'a> View<'a> {
 pub fn concerns(object: &MultiClusterService, cluster: &str) -> bool {
     let names = |list: Result<Clusters<'_>, SpellingsDiffer>| match list {
         Ok(Clusters::Named(names)) => names.contains(cluster),
-        Ok(Clusters::All) => true,
-        Err(_) => false,
+        // Nobody knows who is meant; and the slices of one that dies are to go in any case.
+        Ok(Clusters::All) | Err(_) => true,
     };
     names(object.spec.provision()) || names(object.spec.consumption())
 }

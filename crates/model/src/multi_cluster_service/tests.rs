@@ -20,6 +20,7 @@ struct World {
     template: Option<Service>,
     members: BTreeMap<ClusterId, Member>,
     works: Vec<Work>,
+    unwritten: Unwritten,
 }
 
 impl World {
@@ -43,6 +44,7 @@ impl World {
             template: template.unwrap(),
             members: BTreeMap::new(),
             works: vec![],
+            unwritten: Unwritten::new(),
         };
         world.with(&["member1", "member2", "member3"], true)
     }
@@ -71,6 +73,7 @@ impl World {
             members: &self.members,
             works: &works,
             limits: &Limits::default(),
+            unwritten: &self.unwritten,
         })
     }
 
@@ -400,6 +403,55 @@ fn a_service_that_changed_must_be_confirmed_again() {
 }
 
 #[test]
+fn a_work_that_could_not_be_written_or_removed_is_named_with_cluster_and_object() {
+    let confirmed = [("Applied", Status::True), (COLLECTED_CONDITION, Status::True)];
+    let spec = json!({"serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"]});
+    let mut world = World::new(spec).reports("member1", "foo-1", 1).settled(&confirmed);
+    let full = || Some("exceeded quota.".to_owned());
+    world.unwritten = world.works.iter().map(|work| (place(work), full())).collect();
+    let slice = names::dispatched_slice(&service("demo", "foo"), &id("member1"), "foo-1");
+    let expected = [
+        "Failed to write the Work of Service demo/foo for member1: exceeded quota; Failed to write the Work of Service \
+         demo/foo for member2: exceeded quota."
+            .to_owned(),
+        format!("Failed to write the Work of EndpointSlice demo/{slice} for member2: exceeded quota."),
+    ];
+    let said = world.said();
+    assert_eq!([&said[0].2, &said[2].2], expected.each_ref());
+    assert_eq!(
+        (said[0].0.as_str(), said[2].0.as_str()),
+        ("ServiceApplied=False", "EndpointSliceApplied=False")
+    );
+    for why in world.unwritten.values_mut() {
+        *why = None;
+    }
+    assert!(world.said()[0].2.starts_with("Waiting for Service demo/foo in member1"), "it may pass");
+    world.unwritten.values_mut().for_each(|why| *why = full());
+    let world = world.with(&["member1"], false);
+    let said =
+        format!("Failed to remove the Work of EndpointSlice demo/{slice} for member2: exceeded quota.");
+    assert_eq!(world.said()[2].2, said);
+}
+
+#[test]
+fn every_cluster_concerns_an_object_of_which_nobody_knows_whom_it_means() {
+    let mut object = World::new(json!({
+        "serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"],
+    }))
+    .object;
+    let concerned = |object: &MultiClusterService| {
+        ["member1", "member2", "member3"].map(|cluster| concerns(object, cluster))
+    };
+    assert_eq!(concerned(&object), [true, true, false]);
+    object.spec.provider_clusters = vec![];
+    object.spec.service_provision_clusters = vec!["member2".to_owned()];
+    assert_eq!(concerned(&object), [false, true, false]);
+    let differing = from_value(json!([{"name": "member3"}])).unwrap();
+    object.spec.provider_clusters = differing;
+    assert_eq!(concerned(&object), [true, true, true], "the lists disagree");
+}
+
+#[test]
 fn a_slice_that_may_be_held_back_counts_only_while_the_strategy_allows_it() {
     let confirmed = [("Applied", Status::True), (COLLECTED_CONDITION, Status::True)];
     let spec = json!({"serviceProvisionClusters": ["member1"], "serviceConsumptionClusters": ["member2"]});
@@ -490,7 +542,8 @@ fn what_is_left_out_of_a_report_is_told_with_its_reason() {
     let works: Vec<&Work> = world.works.iter().collect();
     let limits = Limits { slices: 1, ..Limits::default() };
     let (object, template) = (&world.object, world.template.as_ref());
-    let view = View { object, template, members: &world.members, works: &works, limits: &limits };
+    let (members, unwritten) = (&world.members, &world.unwritten);
+    let view = View { object, template, members, works: &works, limits: &limits, unwritten };
     let both = [Dropped::Undeclared, Dropped::TooMany].into();
     assert_eq!(plan(&view).left_out, BTreeMap::from([(id("member1"), both)]));
 }
