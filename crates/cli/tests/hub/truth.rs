@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tombolo_api::karmada::work::Work;
 use tombolo_model::names;
-use tombolo_testkit::{Server, linger, until};
+use tombolo_testkit::{Server, linger, relaxed, until};
 
 use crate::fleet::{Fleet, NAMESPACE};
 
@@ -191,7 +191,12 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
     };
     assert_eq!(count("mcs_sync_svc_duration_seconds_count{result=\"success\"}"), 2, "{text}");
     // Where the stock controller is at work there are its empty slices, too.
-    let slices = if Server::chosen().is_embedded() { 2..=2 } else { 2..=6 };
+    let slices = if Server::chosen().is_embedded() {
+        2..=2
+    } else {
+        relaxed("not exactly how many slices were dispatched");
+        2..=6
+    };
     assert!(slices.contains(&count("mcs_sync_eps_duration_seconds_count{way=\"dispatched\"}")), "{text}");
 }
 
