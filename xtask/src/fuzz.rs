@@ -37,12 +37,22 @@ pub(crate) enum Command {
         #[arg(long, default_value = "")]
         target: String,
     },
+    /// Torn and damaged logs of the embedded API server
+    Journal {
+        /// How many logs, each torn and damaged once
+        #[arg(long, default_value_t = 1_000_000)]
+        rounds: u64,
+        /// Where the sequence of chance begins
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 /// A test that is run for long.
 struct Long {
     package: &'static str,
-    program: &'static str,
+    /// The program of tests; none for those within the library.
+    program: Option<&'static str>,
     test: &'static str,
     settings: Vec<(&'static str, String)>,
 }
@@ -51,7 +61,7 @@ impl Command {
     fn test(&self) -> Long {
         let dns = |test, amount, seed: &u64| Long {
             package: "tombolo-dns",
-            program: "scenarios",
+            program: Some("scenarios"),
             test,
             settings: vec![amount, ("SEED", seed.to_string())],
         };
@@ -62,7 +72,7 @@ impl Command {
             }
             Self::Apiserver { minutes, seed, target } => Long {
                 package: "tombolo-apiserver",
-                program: "wire",
+                program: Some("wire"),
                 test: "fuzz::many",
                 settings: vec![
                     ("MINUTES", minutes.to_string()),
@@ -70,14 +80,22 @@ impl Command {
                     ("TARGET", target.clone()),
                 ],
             },
+            Self::Journal { rounds, seed } => Long {
+                package: "tombolo-apiserver",
+                program: None,
+                test: "store::journal::fuzz::torn_logs_lead_to_what_was_finished_and_damaged_ones_are_recovered_or_refused",
+                settings: vec![("ROUNDS", rounds.to_string()), ("SEED", seed.to_string())],
+            },
         }
     }
 }
 
 pub(crate) fn run(command: &Command) -> Outcome {
     let Long { package, program, test, settings } = command.test();
+    let program = program.map_or(vec!["--lib"], |program| vec!["--test", program]);
     let status = cargo()
-        .args(["test", "--locked", "--package", package, "--test", program])
+        .args(["test", "--locked", "--package", package])
+        .args(program)
         .args(["--", "--include-ignored", "--exact", "--nocapture", test])
         .envs(settings)
         .status()?;

@@ -10,7 +10,10 @@ mod manifests;
 mod waiting;
 pub mod witness;
 
-pub use self::cluster::{Cluster, Server, left_out, linger, name_of, not_run, patience, serve_all, timely};
+pub use self::cluster::{
+    Cluster, Server, left_out, linger, linger_at_least, name_of, not_run, patience, relaxed, serve_all,
+    timely,
+};
 pub use self::faults::{FaultPlan, Faults, Outage};
 pub use self::kubectl::{Kubectl, Outcome, Running};
 pub use self::manifests::{EDITIONS, exported_echo};

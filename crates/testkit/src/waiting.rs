@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::patience;
+use crate::cluster::how_soon;
+use crate::{Server, patience};
 
 /// Much longer than anything takes; what reaches it hangs.
 const ENDLESS: Duration = Duration::from_secs(120);
@@ -26,8 +27,11 @@ pub async fn until(what: &str, holds: impl AsyncFnMut() -> bool) {
     within(ENDLESS, what, holds).await;
 }
 
-/// The same, if it has to hold within a limit. Real servers may take longer.
+/// The same, if it has to hold within a limit. Real servers may take longer, which is noted.
 pub async fn within(limit: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    if limit < ENDLESS && !Server::chosen().is_embedded() {
+        how_soon(limit);
+    }
     let deadline = Instant::now() + patience(limit);
     while !holds().await {
         assert!(Instant::now() < deadline, "never: {what}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use tokio::time::sleep;
-use tombolo_apiserver::{Authority, Context, kubeconfig};
+use tombolo_apiserver::{Authority, Context, Issued, kubeconfig};
 
 use crate::etcd::{free, late};
 use crate::{Error, Folder, Process, Programs};
@@ -124,12 +124,31 @@ impl ControlPlane {
     /// Starts them where they were before, with a new certificate of the same authority.
     pub async fn revive(&mut self) -> Result<(), Error> {
         self.kill();
-        (self.files.certificate, self.files.key) =
-            certify(&self.settings, &self.authority, self.address, &self.folder)?;
-        let arguments = api_arguments(&self.settings, self.address, &self.files);
-        self.api = Process::start(&self.programs.apiserver, arguments, self.folder.path())?;
+        certify(&self.settings, &self.authority, self.address, &self.folder)?;
+        self.start_api()?;
         self.ready().await?;
         self.start_manager()
+    }
+
+    /// Starts the API server anew with a certificate that has run out: whoever connects turns away. It is not waited for.
+    pub fn expire(&mut self) -> Result<(), Error> {
+        self.kill();
+        let addresses = addresses(&self.settings, self.address);
+        write_certificate(&self.authority.issue_expired(&addresses)?, &self.folder)?;
+        self.start_api()
+    }
+
+    /// Puts a good certificate in the place of the one that has run out; the API server notices it by itself.
+    pub async fn renew(&mut self) -> Result<(), Error> {
+        certify(&self.settings, &self.authority, self.address, &self.folder)?;
+        self.ready().await?;
+        self.start_manager()
+    }
+
+    fn start_api(&mut self) -> Result<(), Error> {
+        let arguments = api_arguments(&self.settings, self.address, &self.files);
+        self.api = Process::start(&self.programs.apiserver, arguments, self.folder.path())?;
+        Ok(())
     }
 
     async fn ready(&mut self) -> Result<(), Error> {
@@ -167,10 +186,17 @@ fn certify(
     address: SocketAddr,
     folder: &Folder,
 ) -> Result<(PathBuf, PathBuf), Error> {
-    let services = settings.service_cidrs.iter().filter_map(|range| range.hosts().next());
-    let addresses: Vec<IpAddr> = [address.ip()].into_iter().chain(services).collect();
-    let server = authority.issue(&addresses)?;
+    write_certificate(&authority.issue(&addresses(settings, address))?, folder)
+}
+
+fn write_certificate(server: &Issued, folder: &Folder) -> Result<(PathBuf, PathBuf), Error> {
     Ok((folder.write("server.pem", &server.certificate)?, folder.write("server.key", &server.key)?))
+}
+
+/// Where clients find an API server, from outside and from pods.
+fn addresses(settings: &Settings, address: SocketAddr) -> Vec<IpAddr> {
+    let services = settings.service_cidrs.iter().filter_map(|range| range.hosts().next());
+    [address.ip()].into_iter().chain(services).collect()
 }
 
 fn prepare(

@@ -66,7 +66,8 @@ fn entry<'a>(list: &'a Value, name: &str) -> Result<&'a Value, Failure> {
     found.ok_or_else(|| format!("the kubeconfig has no entry {name:?}").into())
 }
 
-fn connector(authority: &[u8]) -> Result<TlsConnector, Failure> {
+/// TLS to servers that this authority vouches for.
+pub(crate) fn connector(authority: &[u8]) -> Result<TlsConnector, Failure> {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(authority) {
         roots.add(certificate?)?;

@@ -11,6 +11,7 @@ mod works;
 
 use clap::Subcommand;
 
+pub(crate) use self::client::connector;
 pub(crate) use self::process::{build, resident_memory};
 
 use crate::Outcome;

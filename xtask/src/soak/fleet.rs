@@ -1,7 +1,7 @@
 //! A hub and members on real servers, installed and joined as people do it, with two agents for each member; and what users
 //! and observers do there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
@@ -13,12 +13,14 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tombolo_api::mcs::{SERVICE_NAME_LABEL, SOURCE_CLUSTER_LABEL, ServiceExport, ServiceImport};
+use tombolo_api::tombolo::ServiceOffer;
 
+use super::deck::SPARED;
 use super::station::{Skew, Station};
 use super::wanted::{Part, Step, View, name, second_byte};
 use crate::servers::{Failure, Real};
 
-const NAMESPACE: &str = "demo";
+pub(super) const NAMESPACE: &str = "demo";
 /// The context of the hub; the members follow.
 const HUB: &str = "member1";
 /// Agents of each member.
@@ -47,7 +49,8 @@ pub(super) fn id(member: usize) -> String {
 
 impl Fleet {
     pub(super) async fn start(binary: &Path, members: usize, logs: &Path) -> Result<Self, Failure> {
-        let servers = Real::start(members + 1).await?;
+        // The member that is spared does not lose its store with the others: its agents would rightly end.
+        let servers = Real::start_apart(members + 1, Some(SPARED + 1)).await?;
         let tombolo = Tombolo { binary, kubeconfig: servers.kubeconfig() };
         tombolo.run(&format!("install --hub --context {HUB}")).await?;
         let (mut clients, mut stations, mut keeping) = (Vec::new(), Vec::new(), JoinSet::new());
@@ -85,13 +88,20 @@ impl Fleet {
         Ok(())
     }
 
-    /// Starts agents anew that have ended, as a kubelet would: one that cannot keep its leadership ends.
+    /// Starts agents anew that have ended, as a kubelet would: one that cannot keep its leadership ends. Those of the member
+    /// that is spared have no reason to.
     pub(super) fn restart_ended(&mut self) -> Result<(), Failure> {
         for member in 0..self.agents.len() {
             for replica in 0..REPLICAS {
-                if self.agents[member][replica].try_wait()?.is_some() {
-                    self.launch(member, replica)?;
+                let Some(status) = self.agents[member][replica].try_wait()? else { continue };
+                if member == SPARED {
+                    let id = id(member);
+                    return Err(format!(
+                        "an agent of {id} ended ({status}), to which nobody did anything; see {id}.log"
+                    )
+                    .into());
                 }
+                self.launch(member, replica)?;
             }
         }
         Ok(())
@@ -107,10 +117,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// The resident memory of a member's agents, in megabytes.
-    pub(super) fn memory(&self, member: usize) -> Result<f64, Failure> {
+    /// The resident memory of the larger agent of the member that is spared, in megabytes.
+    pub(super) fn memory(&self) -> Result<f64, Failure> {
         let mut most = 0.0_f64;
-        for agent in &self.agents[member] {
+        for agent in &self.agents[SPARED] {
             most = most.max(crate::bench::resident_memory(agent).map_err(|failure| failure.to_string())?);
         }
         Ok(most)
@@ -184,6 +194,38 @@ impl Fleet {
         }
         Ok(view)
     }
+
+    /// The versions of all that a member's agents write, at home and at the hub, but for signs of life.
+    pub(super) async fn written(&self, member: usize) -> Result<BTreeMap<String, String>, kube::Error> {
+        let (all, home, hub) = (ListParams::default(), &self.members[member], &self.hub);
+        let derived = ListParams::default().labels(SOURCE_CLUSTER_LABEL);
+        let at_hub = format!("tombolo-{}", id(member));
+        let imports: Api<ServiceImport> = Api::namespaced(home.clone(), NAMESPACE);
+        let slices: Api<EndpointSlice> = Api::namespaced(home.clone(), NAMESPACE);
+        let services: Api<Service> = Api::namespaced(home.clone(), NAMESPACE);
+        let exports: Api<ServiceExport> = Api::namespaced(home.clone(), NAMESPACE);
+        let offers: Api<ServiceOffer> = Api::namespaced(hub.clone(), &at_hub);
+        let published: Api<EndpointSlice> = Api::namespaced(hub.clone(), &at_hub);
+        let found = versions(imports.list(&all).await?)
+            .chain(versions(slices.list(&derived).await?))
+            .chain(versions(services.list(&all).await?))
+            .chain(versions(exports.list(&all).await?))
+            .chain(versions(offers.list(&all).await?))
+            .chain(
+                versions(published.list(&all).await?)
+                    .map(|(name, version)| (format!("{name} at the hub"), version)),
+            );
+        Ok(found.collect())
+    }
+}
+
+/// The versions of some objects, by kind and name.
+fn versions<K: kube::Resource<DynamicType = ()> + Clone>(
+    objects: kube::core::ObjectList<K>,
+) -> impl Iterator<Item = (String, String)> {
+    objects.items.into_iter().map(|object| {
+        (format!("{} {}", K::kind(&()), object.name_any()), object.resource_version().unwrap_or_default())
+    })
 }
 
 /// The program, as an administrator uses it.

@@ -1,28 +1,34 @@
 //! `cargo xtask soak`: a supercluster on real API servers, under change and faults, for as long as wanted.
 //!
 //! The clusters are installed and joined as people do it; agents have the rights that are shipped and tokens that run out.
-//! Users move, export and withdraw services while agents, API servers and etcd are killed, frozen and flooded, one after the
-//! other. After each fault every member must come to hold exactly what users want: nothing lost, nothing stale. While the
-//! hub is away nothing may go; when a member is silent for longer than its lease, the others must have let it go. Agents
-//! disagree about the time by up to twenty minutes, and API servers that were away come back with other certificates. The
-//! memory of agents that nobody kills is watched.
+//! Users move, export and withdraw services while agents, API servers and etcd are killed, frozen, throttled and flooded, one
+//! after the other. After each fault every member must come to hold exactly what users want: nothing lost, nothing stale. While
+//! the hub is away nothing may go, not for a second; when a member is silent for longer than its lease, the others must have
+//! let it go; after two agents of a member were alive, writing must come to rest. Agents disagree about the time by up to
+//! twenty minutes, and API servers that were away come back with other certificates. Agents that nobody kills must live to the
+//! end, and not grow. A fault that does not show by itself is seen to be there, or the run fails.
 
+mod deck;
 mod fault;
 mod fleet;
+mod flood;
+mod report;
 mod station;
+mod throttle;
 mod wanted;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use self::fault::Fault;
+use self::deck::Deck;
+use self::fault::{Fault, Meanwhile};
 use self::fleet::{Fleet, id};
-use self::wanted::{Step, Wanted, difference};
+use self::report::{Report, Seen};
+use self::wanted::{Step, Wanted, difference, gap};
 use crate::servers::Failure;
 use crate::test::debian;
 use crate::{Outcome, bench};
@@ -33,6 +39,11 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const ANSWER: Duration = Duration::from_secs(5);
 const BETWEEN_FAULTS: Duration = Duration::from_secs(10);
 const MEMORY_EVERY: Duration = Duration::from_secs(60);
+/// How often members are looked at that must not lose anything.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Nobody writes for so long when all is done, and how long that may take to come.
+const REST: Duration = Duration::from_secs(10);
+const REST_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -88,11 +99,8 @@ struct Soak<'a> {
     /// What users have asked for and no server has acknowledged.
     pending: VecDeque<Step>,
     random: Rng,
-    changes: u64,
-    /// How often each kind of fault was there, and the longest that it took until all agreed.
-    faults: BTreeMap<&'static str, (u32, Duration)>,
-    /// Seconds since the beginning, and megabytes.
-    memory: Vec<(u64, f64)>,
+    deck: Deck,
+    report: Report,
 }
 
 impl<'a> Soak<'a> {
@@ -105,9 +113,8 @@ impl<'a> Soak<'a> {
             wanted,
             pending: steps.into(),
             random: Rng::with_seed(args.seed),
-            changes: 0,
-            faults: BTreeMap::new(),
-            memory: Vec::new(),
+            deck: Deck::new(usize::from(args.members)),
+            report: Report::default(),
         }
     }
 
@@ -118,10 +125,13 @@ impl<'a> Soak<'a> {
         let end = Duration::from_secs(self.args.minutes * 60);
         while self.begin.elapsed() < end {
             self.churn(BETWEEN_FAULTS).await?;
-            let fault = Fault::pick(&mut self.random, usize::from(self.args.members));
+            let fault = self.deck.draw(&mut self.random);
             self.suffer(fault).await?;
         }
-        self.report();
+        self.look_at_memory()?;
+        println!("{}", self.report);
+        println!("{}", self.report.judge_memory()?);
+        println!("nothing lost, nothing stale, and no agent ended to which nobody did anything");
         Ok(())
     }
 
@@ -134,7 +144,7 @@ impl<'a> Soak<'a> {
         let begin = Instant::now();
         while begin.elapsed() < lasts {
             self.pending.push_back(self.wanted.change(&mut self.random));
-            self.changes += 1;
+            self.report.changes += 1;
             self.fleet.restart_ended()?;
             self.work_off().await;
             sleep(Duration::from_secs(1) / self.args.rate.max(1)).await;
@@ -159,37 +169,92 @@ impl<'a> Soak<'a> {
 
     async fn suffer(&mut self, fault: Fault) -> Result<(), Failure> {
         self.say(&fault.to_string());
-        if fault.wants_calm() {
+        if fault.meanwhile() != Meanwhile::Churn {
             self.settle().await?;
         }
-        let mut tasks = JoinSet::new();
-        fault.begin(&mut self.fleet, &mut tasks).await?;
-        if fault.wants_calm() {
-            sleep(fault.lasts()).await;
-            self.check_meanwhile(fault).await?;
-        } else {
-            self.churn(fault.lasts()).await?;
+        let course = fault.begin(&mut self.fleet).await?;
+        let during = |failure: Failure| format!("during {fault}: {failure}");
+        let held = match fault.meanwhile() {
+            Meanwhile::Churn => self.churn(fault.lasts()).await.map(|()| None),
+            Meanwhile::Hold => self.hold(fault.lasts()).await.map(Some),
+            Meanwhile::GiveUp(member) => self.give_up(member, fault.lasts()).await.map(|()| None),
+        };
+        let held = held.map_err(during)?;
+        let seen = course.end(&mut self.fleet).await.map_err(during)?.or(held);
+        let after = |failure: Failure| format!("after {fault}: {failure}");
+        let took = self.settle().await.map_err(after)?;
+        if let Some(member) = fault.leaves_two_alive() {
+            self.rest(member).await.map_err(after)?;
         }
-        fault.end(&mut self.fleet, &mut tasks).await?;
-        let took = self.settle().await.map_err(|failure| format!("after {fault}: {failure}"))?;
-        self.say(&format!("  all agree after {took:.1?}"));
-        let (count, longest) = self.faults.entry(fault.kind()).or_default();
-        *count += 1;
-        *longest = took.max(*longest);
+        let seen_so = seen.as_ref().map(|seen| format!("; {seen}")).unwrap_or_default();
+        self.say(&format!("  all agree after {took:.1?}{seen_so}"));
+        self.report.fault(fault.kind(), took, seen);
         Ok(())
     }
 
-    /// Before a long fault is over: who is given up is gone everywhere else, and nothing else is.
-    async fn check_meanwhile(&self, fault: Fault) -> Result<(), Failure> {
-        let dead = fault.given_up();
-        let expected = self.wanted.expected(dead);
-        for member in (0..self.fleet.members.len()).filter(|member| Some(*member) != dead) {
+    /// Users move services for a while; every member is looked at every second, and none may lose an endpoint.
+    async fn hold(&mut self, lasts: Duration) -> Result<Seen, Failure> {
+        let (begin, before, mut moved) = (Instant::now(), self.wanted.expected(None), BTreeSet::new());
+        let mut looks = vec![0_u32; self.fleet.members.len()];
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while begin.elapsed() < lasts {
+            ticks.tick().await;
+            for _ in 0..self.args.rate {
+                let (part, step) = self.wanted.relocate(&mut self.random);
+                moved.insert(part);
+                self.pending.push_back(step);
+                self.report.changes += 1;
+            }
+            self.fleet.restart_ended()?;
+            self.work_off().await;
+            for (member, looks) in looks.iter_mut().enumerate() {
+                // One that does not answer now is looked at the next time.
+                let Ok(Ok(seen)) = timeout(ANSWER, self.fleet.view(member)).await else { continue };
+                *looks += 1;
+                if let Some(what) = gap(&before, &moved, &seen) {
+                    return Err(format!("in {}: {what}", id(member)).into());
+                }
+            }
+        }
+        let (least, seconds) = (looks.into_iter().min().unwrap_or_default(), lasts.as_secs());
+        if u64::from(least) < seconds / 3 {
+            return Err(
+                format!("members were looked at {least} times in {seconds} s, which is too seldom").into()
+            );
+        }
+        Ok(Seen { least: f64::from(least), unit: "looks without a gap".to_owned() })
+    }
+
+    /// Nobody does anything for a while; before it is over, who is given up is gone everywhere else, and nothing else is.
+    async fn give_up(&self, dead: usize, lasts: Duration) -> Result<(), Failure> {
+        sleep(lasts).await;
+        let expected = self.wanted.expected(Some(dead));
+        for member in (0..self.fleet.members.len()).filter(|member| *member != dead) {
             let seen = self.fleet.view(member).await?;
             if let Some(what) = difference(&expected, &seen) {
-                return Err(format!("during {fault}, in {}: {what}", id(member)).into());
+                return Err(format!("in {}: {what}", id(member)).into());
             }
         }
         Ok(())
+    }
+
+    /// Waits until nobody writes any more for a member. Agents that undo each other's work never come to rest.
+    async fn rest(&mut self, member: usize) -> Result<(), Failure> {
+        let begin = Instant::now();
+        loop {
+            let before = self.fleet.written(member).await?;
+            sleep(REST).await;
+            self.fleet.restart_ended()?;
+            let now = self.fleet.written(member).await?;
+            let restless = now.iter().find(|(name, version)| before.get(*name) != Some(version));
+            let Some((name, _)) = restless else { return Ok(()) };
+            if begin.elapsed() > REST_WITHIN {
+                return Err(
+                    format!("{name} of {} is still written when there is nothing to do", id(member)).into()
+                );
+            }
+        }
     }
 
     /// Waits until every member holds exactly what users want. How long that took.
@@ -226,20 +291,16 @@ impl<'a> Soak<'a> {
     }
 
     fn watch_memory(&mut self) -> Result<(), Failure> {
-        let now = self.begin.elapsed();
-        if self.memory.last().is_none_or(|(last, _)| now.as_secs() - last >= MEMORY_EVERY.as_secs()) {
-            self.memory.push((now.as_secs(), self.fleet.memory(0)?));
+        let (now, last) = (self.begin.elapsed().as_secs(), self.report.last_look());
+        if last.is_none_or(|last| now - last >= MEMORY_EVERY.as_secs()) {
+            self.look_at_memory()
+        } else {
+            Ok(())
         }
-        Ok(())
     }
 
-    fn report(&self) {
-        println!("\n| fault | times | all agree after, at most |\n|---|---|---|");
-        for (kind, (count, longest)) in &self.faults {
-            println!("| {kind} | {count} | {:.1} s |", longest.as_secs_f64());
-        }
-        println!("\n{} changes; nothing lost, nothing stale", self.changes);
-        let figures: Vec<String> = self.memory.iter().map(|(_, size)| format!("{size:.1}")).collect();
-        println!("memory of an agent that nobody killed, MB, every minute: {}", figures.join(" "));
+    fn look_at_memory(&mut self) -> Result<(), Failure> {
+        self.report.memory(self.begin.elapsed().as_secs(), self.fleet.memory()?);
+        Ok(())
     }
 }

@@ -42,6 +42,13 @@ pub(super) fn second_byte(member: usize) -> usize {
     100 + member
 }
 
+impl Part {
+    /// What the addresses of its pods begin with.
+    fn prefix(self) -> String {
+        format!("10.{}.", second_byte(self.member))
+    }
+}
+
 impl Wanted {
     /// Services that two neighbouring members have, and export.
     pub(super) fn new(services: usize, members: usize) -> (Self, Vec<Step>) {
@@ -67,10 +74,16 @@ impl Wanted {
         }
     }
 
+    /// A service moves; only every other one does, so that there are always some that rest.
+    pub(super) fn relocate(&mut self, random: &mut Rng) -> (Part, Step) {
+        let restless: Vec<Part> = self.parts.iter().filter(|part| part.service % 2 == 0).copied().collect();
+        let part = restless[random.usize(..restless.len())];
+        (part, self.serve(part))
+    }
+
     fn serve(&mut self, part: Part) -> Step {
         self.moves += 1;
-        let address =
-            format!("10.{}.{}.{}", second_byte(part.member), (self.moves >> 8) & 255, self.moves & 255);
+        let address = format!("{}{}.{}", part.prefix(), (self.moves >> 8) & 255, self.moves & 255);
         self.addresses.insert(part, address.clone());
         Step::Serve(part, address)
     }
@@ -103,6 +116,27 @@ pub(super) fn difference(expected: &View, seen: &View) -> Option<String> {
     Some(format!("{different} has {}, and not {}", tell(seen), tell(expected)))
 }
 
+/// What is missing of what was there `before`, as a sentence. Of a part that moved since then its latest address may not be
+/// known everywhere, but some address of it is.
+pub(super) fn gap(before: &View, moved: &BTreeSet<Part>, seen: &View) -> Option<String> {
+    for (service, addresses) in before {
+        let Some(there) = seen.get(service) else { return Some(format!("{service} is gone")) };
+        for address in addresses {
+            let parts = moved.iter().filter(|part| name(part.service) == *service);
+            let mut prefixes = parts.map(|part| part.prefix());
+            let prefix = prefixes.find(|prefix| address.starts_with(prefix));
+            let kept = match prefix {
+                Some(prefix) => there.iter().any(|one| one.starts_with(&prefix)),
+                None => there.contains(address),
+            };
+            if !kept {
+                return Some(format!("{service} has {there:?}, and no longer {address}"));
+            }
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,5 +158,23 @@ mod tests {
         let said = difference(&View::new(), &without).unwrap();
         assert!(said.ends_with("and not nothing"), "{said}");
         assert_eq!(difference(&view, &view.clone()), None);
+    }
+
+    #[test]
+    fn what_rests_keeps_its_address_and_what_moved_some_address() {
+        let view = |first: &[&str]| -> View {
+            [("service-0".to_owned(), first.iter().map(|address| (*address).to_owned()).collect())].into()
+        };
+        let before = view(&["10.100.0.1", "10.101.0.2"]);
+        let moved: BTreeSet<Part> = [Part { service: 0, member: 1 }].into();
+        for (seen, is_gap) in [
+            (view(&["10.100.0.1", "10.101.0.2"]), false),
+            (view(&["10.100.0.1", "10.101.0.9"]), false),
+            (view(&["10.100.0.9", "10.101.0.2"]), true),
+            (view(&["10.100.0.1"]), true),
+            (View::new(), true),
+        ] {
+            assert_eq!(gap(&before, &moved, &seen).is_some(), is_gap, "{seen:?}");
+        }
     }
 }

@@ -10,6 +10,8 @@ type Failure = Box<dyn std::error::Error>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passed,
+    /// It passed, but these servers do not let it check all: what it did not.
+    PassedBut(String),
     Failed,
     /// It asks for more than a run gives it.
     Ignored,
@@ -49,15 +51,38 @@ impl Outcomes {
         self.0.iter().filter_map(told).collect()
     }
 
+    /// Those that passed and did not check all, as `program: test (what not)`.
+    pub(crate) fn relaxed(&self) -> Vec<String> {
+        let told = |((program, test), verdict): (&(String, String), &Verdict)| match verdict {
+            Verdict::PassedBut(what) => Some(format!("{program}: {test} ({what})")),
+            _ => None,
+        };
+        self.0.iter().filter_map(told).collect()
+    }
+
     pub(crate) fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
         self.0.values().filter(|verdict| is(verdict)).count()
     }
 
-    /// Takes note of tests that ended at once, each as `program::test`, a tab, and why.
-    fn leave_out(&mut self, list: &str) {
-        for (test, why) in list.lines().filter_map(|line| line.split_once('\t')) {
-            if let Some((program, test)) = test.split_once("::") {
-                self.set(program, test, Verdict::LeftOut(why.to_owned()));
+    /// Takes note of tests that ended at once (`left out`) or checked less than elsewhere (`relaxed`), each with its name as
+    /// `program::test`, and why; tabs are in between.
+    fn note(&mut self, list: &str) {
+        for line in list.lines() {
+            let mut words = line.splitn(3, '\t');
+            let (Some(kind), Some(test), Some(why)) = (words.next(), words.next(), words.next()) else {
+                continue;
+            };
+            let Some((program, test)) = test.split_once("::") else { continue };
+            match (kind, self.get(program, test)) {
+                ("left out", _) => self.set(program, test, Verdict::LeftOut(why.to_owned())),
+                ("relaxed", Some(Verdict::Passed)) => {
+                    self.set(program, test, Verdict::PassedBut(why.to_owned()));
+                }
+                ("relaxed", Some(Verdict::PassedBut(already))) => {
+                    let both = format!("{already}; {why}");
+                    self.set(program, test, Verdict::PassedBut(both));
+                }
+                _ => {}
             }
         }
     }
@@ -108,7 +133,7 @@ pub(crate) fn follow(mut command: Command) -> Result<(bool, Outcomes), Failure> 
         writeln!(std::io::stdout(), "{line}")?;
     }
     let list = std::fs::read_to_string(&left_out).unwrap_or_default();
-    outcomes.leave_out(&list);
+    outcomes.note(&list);
     let _ = std::fs::remove_file(&left_out);
     Ok((child.wait()?.success(), outcomes))
 }
@@ -123,6 +148,7 @@ mod tests {
      Running unittests src/main.rs (/target/debug/deps/tombolo-0123)
 running 1 test
 test plain ... ok
+test slow ... ok
      Running tests/hub/main.rs (/target/debug/deps/load_balancers-4567)
 test a::b ... FAILED
 test c ... ignored, takes SEED
@@ -130,10 +156,12 @@ test long has been running for over 60 seconds
 test result: FAILED. 0 passed";
         let (mut outcomes, mut program) = (Outcomes::default(), String::new());
         printed.lines().for_each(|line| outcomes.read(&mut program, line));
-        outcomes.leave_out("load_balancers::d::e\tno time\n");
+        outcomes.note("left out\tload_balancers::d::e\tno time\nrelaxed\ttombolo::slow\tnot how soon\n");
+        outcomes.note("relaxed\ttombolo::slow\tnot how often\nrelaxed\tload_balancers::a::b\tnot how soon\n");
         let mut expected = Outcomes::default();
         expected.set("load_balancers", "d::e", Verdict::LeftOut("no time".to_owned()));
         expected.set("tombolo", "plain", Verdict::Passed);
+        expected.set("tombolo", "slow", Verdict::PassedBut("not how soon; not how often".to_owned()));
         expected.set("load_balancers", "a::b", Verdict::Failed);
         expected.set("load_balancers", "c", Verdict::Ignored);
         assert_eq!(outcomes, expected);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{cache, find};
+use super::{cache, debian, find};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -18,7 +18,13 @@ pub(super) fn provide() -> Result<Option<PathBuf>, Failure> {
         return Ok(None);
     }
     let folder = cache()?.join(format!("python-kubernetes-{CLIENT}"));
-    if works(&folder) || (find("python3").is_some() && make(&folder)? && works(&folder)) {
+    if works(&folder) {
+        return Ok(Some(folder));
+    }
+    if !has_environments() {
+        debian::install(&["python3", "python3-venv"]);
+    }
+    if has_environments() && make(&folder)? && works(&folder) {
         return Ok(Some(folder));
     }
     Err("the tests use the official Python client: install python3 with its module venv (Debian's package \
@@ -28,6 +34,12 @@ pub(super) fn provide() -> Result<Option<PathBuf>, Failure> {
 
 fn works(folder: &Path) -> bool {
     let output = Command::new(folder.join(PROGRAM)).args(["-c", "import kubernetes"]).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// Debian's python3 alone has the module venv, but not what that needs.
+fn has_environments() -> bool {
+    let output = Command::new("python3").args(["-c", "import venv, ensurepip"]).output();
     output.is_ok_and(|output| output.status.success())
 }
 

@@ -17,7 +17,9 @@ const HEAD: &str = "\
 
 Every end-to-end test takes its clusters from one place (`tombolo_testkit::Cluster`) and runs on the embedded API server and
 on real ones: kube-apiserver, etcd and kube-controller-manager, built by `cargo xtask kube` from their published modules. A
-test that a server cannot run says why. `cargo xtask test --on kube --bless` runs them on both and writes this file.
+test that a server cannot run says why, and one that passes there without checking all that it checks on the embedded server
+says what it leaves out: the time of real servers cannot be paused, so it is not asked how soon, and what should last for ten
+minutes is looked at for seconds. `cargo xtask test --on kube --bless` runs them on both and writes this file.
 ";
 
 /// The page.
@@ -54,6 +56,7 @@ fn sentence(test: &str) -> String {
 fn cell(program: &Program, test: &str, column: &Column<'_>) -> String {
     match column.outcomes.get(program.target, test) {
         Some(Verdict::Passed) => "yes".to_owned(),
+        Some(Verdict::PassedBut(what)) => format!("yes, but {what}"),
         Some(Verdict::Failed) => "**no**".to_owned(),
         Some(Verdict::LeftOut(why)) => format!("left out: {why}"),
         Some(Verdict::Ignored) => "–".to_owned(),
@@ -76,12 +79,15 @@ mod tests {
         }
         two.set("services", "leases::it_works", Verdict::Failed);
         two.set("services", "scale::many", Verdict::LeftOut("too many".to_owned()));
+        one.set("services", "soon", Verdict::Passed);
+        two.set("services", "soon", Verdict::PassedBut("not whether within 3 s".to_owned()));
         let page =
             page(&[Column { title: "embedded", outcomes: &one }, Column { title: "kube", outcomes: &two }]);
         for row in [
             "| test | embedded | kube |",
             "| leases: it works | yes | **no** |",
             "| scale: many | yes | left out: too many |",
+            "| soon | yes | yes, but not whether within 3 s |",
             "| late | yes | not run |",
         ] {
             assert!(page.contains(row), "{row} is not in\n{page}");

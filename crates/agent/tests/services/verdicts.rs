@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tombolo_testkit::{Server, linger, until};
+use tombolo_testkit::{Server, linger, relaxed, until};
 
 use crate::fleet::Fleet;
 
@@ -137,6 +137,8 @@ async fn an_export_that_is_everywhere_does_not_blink_when_endpoints_change_or_a_
     linger(Duration::from_secs(10)).await;
     if Server::chosen().is_embedded() {
         assert_eq!(a.kep_export().await, before, "not even a time has moved");
+    } else {
+        relaxed("not whether times of conditions stand still");
     }
     // A real member on a busy machine may take longer than is waited for it without a word.
     until("exported still", || async {

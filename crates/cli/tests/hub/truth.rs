@@ -16,7 +16,7 @@ use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
 use tombolo_hub::PushMember;
 use tombolo_model::names;
-use tombolo_testkit::{FaultPlan, Server, linger, until, within};
+use tombolo_testkit::{FaultPlan, Server, linger, relaxed, until, within};
 
 use crate::fleet::{Fleet, Member, NAMESPACE, apply, cluster, template};
 use crate::watchman::{Seen, Watchman};
@@ -199,6 +199,13 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
         Watchman::post(Api::<MultiClusterService>::namespaced(fleet.hub.client(), NAMESPACE)).await;
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
+    // So every now and then it looks again before it has seen what it said.
+    let objects: Api<MultiClusterService> = Api::namespaced(fleet.hub.client(), NAMESPACE);
+    for note in 0..40 {
+        let patch = json!({"metadata": {"annotations": {"note": note.to_string()}}});
+        objects.patch("foo", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        linger(Duration::from_millis(350)).await;
+    }
     until("the conditions are true", || async { fleet.all_true().await }).await;
     let api: Api<Event> = Api::namespaced(fleet.hub.client(), NAMESPACE);
     let reasons = || async {
@@ -326,6 +333,8 @@ async fn only_what_a_slice_caused_counts_as_the_time_it_took_to_report_it() {
     let (before, text) = reported(&fleet.metrics);
     if Server::chosen().is_embedded() {
         assert_eq!(before, 0, "the slice was there before: {text}");
+    } else {
+        relaxed("not exactly how many slices were reported");
     }
     member.endpoints(&["10.1.0.2"]).await;
     until("its change counts", || async { reported(&fleet.metrics).0 == before + 1 }).await;

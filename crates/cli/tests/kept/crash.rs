@@ -4,9 +4,11 @@
 //! client that was under way: of that it may show either side.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -19,6 +21,9 @@ use crate::server::{Server, client, free_port};
 
 const ROUNDS: usize = 12;
 const CLIENTS: usize = 8;
+/// How often a text of 32 letters is repeated: in small objects, and in such that a log soon has to be replaced.
+const SMALL: usize = 9;
+const LARGE: usize = 8_000;
 
 /// What a client knows of one object: its uid, version and text; nothing when it is not there.
 type Known = Option<(String, u64, String)>;
@@ -28,17 +33,26 @@ fn known(object: &ConfigMap) -> Known {
     Some((object.uid().unwrap(), object.resource_version().unwrap().parse().unwrap(), text))
 }
 
+/// Enough of it to tell.
+fn short(known: &Known) -> String {
+    match known {
+        Some((uid, version, text)) => format!("{uid} at {version} with {:.32}…", text),
+        None => "not there".to_owned(),
+    }
+}
+
 /// What a client has been told of its objects, and what it asked for last.
 struct Memory {
     number: usize,
+    repeats: usize,
     told: BTreeMap<String, Known>,
     /// The object that a write was under way for, and the text it would have then; nothing if it would be gone.
     pending: Option<(String, Option<String>)>,
 }
 
 impl Memory {
-    fn new(number: usize) -> Self {
-        Self { number, told: BTreeMap::new(), pending: None }
+    fn new(number: usize, repeats: usize) -> Self {
+        Self { number, repeats, told: BTreeMap::new(), pending: None }
     }
 
     /// Writes until the server is no more.
@@ -47,8 +61,8 @@ impl Memory {
         loop {
             let name = format!("client{}-{}", self.number, fastrand::u8(..6));
             let there = self.told.get(&name).is_some_and(Option::is_some);
-            let text =
-                (!there || fastrand::u8(..4) > 0).then(|| format!("{:x}", fastrand::u128(..)).repeat(9));
+            let text = (!there || fastrand::u8(..4) > 0)
+                .then(|| format!("{:032x}", fastrand::u128(..)).repeat(self.repeats));
             self.pending = Some((name.clone(), text.clone()));
             match ask(&configs, &name, there, text).await {
                 Ok(known) => self.told.insert(name, known),
@@ -68,7 +82,8 @@ impl Memory {
             }
         }
         for (name, told) in &self.told {
-            assert_eq!(&found.remove(name).flatten(), told, "{name}");
+            let now = found.remove(name).flatten();
+            assert!(now == *told, "{name} is {}, and not {}", short(&now), short(told));
         }
     }
 }
@@ -91,7 +106,7 @@ async fn ask(api: &Api<ConfigMap>, name: &str, there: bool, text: Option<String>
 
 async fn wait_for(acknowledged: &AtomicUsize, count: usize) {
     while acknowledged.load(Ordering::Relaxed) < count {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -99,7 +114,7 @@ async fn wait_for(acknowledged: &AtomicUsize, count: usize) {
 async fn a_server_that_is_killed_in_the_middle_of_writes_forgets_none_that_it_acknowledged() {
     let kubectl = Kubectl::new();
     let (home, port) = (kubectl.home(), free_port());
-    let mut memories: Vec<Memory> = (0..CLIENTS).map(Memory::new).collect();
+    let mut memories: Vec<Memory> = (0..CLIENTS).map(|number| Memory::new(number, SMALL)).collect();
     let (mut newest, mut written) = (0, 0);
     for round in 0..ROUNDS {
         let server = Server::start(home, port, "");
@@ -122,6 +137,46 @@ async fn a_server_that_is_killed_in_the_middle_of_writes_forgets_none_that_it_ac
     drop(server);
 }
 
+/// Returns when the next log is in the making, or has just taken the place of the current one.
+async fn wait_for_next_log(next: &Path) {
+    let looking = async {
+        while !next.exists() {
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(300), looking).await.expect("the log is never replaced");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_while_it_replaces_its_log_forgets_nothing_either() {
+    let kubectl = Kubectl::new();
+    let (home, port) = (kubectl.home(), free_port());
+    let next = home.join("data/member1/log.next");
+    let mut memories: Vec<Memory> = (0..CLIENTS).map(|number| Memory::new(number, LARGE)).collect();
+    let (mut newest, mut in_the_middle) = (0, 0);
+    // Most kills find it in the making; some rounds more find a machine on which that is over at once.
+    for round in 0.. {
+        let server = Server::start(home, port, "");
+        assert!(!next.exists(), "what was not finished is gone");
+        let client = client(home).await;
+        newest = check(&client, &mut memories, newest).await;
+        if in_the_middle >= 3 && round >= 5 {
+            break;
+        }
+        assert!(round < 40, "only {in_the_middle} of {round} kills hit a log that was being replaced");
+        let acknowledged = Arc::new(AtomicUsize::new(0));
+        let mut clients = JoinSet::new();
+        for memory in memories {
+            clients.spawn(memory.write(client.clone(), acknowledged.clone()));
+        }
+        wait_for_next_log(&next).await;
+        tokio::time::sleep(Duration::from_micros(fastrand::u64(..20_000))).await;
+        server.kill();
+        in_the_middle += usize::from(next.exists());
+        memories = clients.join_all().await;
+    }
+}
+
 /// Whether all is there that was acknowledged, and nothing else; gives the newest version.
 async fn check(client: &Client, memories: &mut [Memory], newest: u64) -> u64 {
     let configs: Api<ConfigMap> = Api::default_namespaced(client.clone());
@@ -132,7 +187,7 @@ async fn check(client: &Client, memories: &mut [Memory], newest: u64) -> u64 {
         .map(|object| (object.name_any(), known(object)))
         .collect();
     memories.iter_mut().for_each(|memory| memory.check(&mut found));
-    assert!(found.is_empty(), "nobody wrote {found:?}");
+    assert!(found.is_empty(), "nobody wrote {:?}", found.keys());
     let version = list.metadata.resource_version.unwrap().parse().unwrap();
     let told =
         memories.iter().flat_map(|memory| memory.told.values().flatten()).map(|(_, version, _)| *version);

@@ -28,7 +28,10 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
 use self::keeper::{Lent, Needs};
-pub use self::server::{Server, left_out, linger, name_of, not_run, patience, timely};
+pub(crate) use self::server::how_soon;
+pub use self::server::{
+    Server, left_out, linger, linger_at_least, name_of, not_run, patience, relaxed, timely,
+};
 
 /// What a request to any cluster goes through.
 pub(crate) type Channel =

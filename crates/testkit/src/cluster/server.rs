@@ -1,12 +1,13 @@
 //! Which API servers a run of the tests is about, and what they cannot do.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The variable that decides.
 const VARIABLE: &str = "TOMBOLO_TEST_APISERVER";
-/// The file that collects which tests were left out, and why.
+/// The file that collects which tests were left out or checked less, and why.
 const LEFT_OUT: &str = "TOMBOLO_TEST_LEFT_OUT";
 
 /// An API server that tests can run on.
@@ -44,14 +45,38 @@ pub fn left_out(test: &str, only: Server, why: &str) -> bool {
 
 /// Takes note of a test that cannot run here, for the end of the run.
 pub fn not_run(test: &str, why: &str) {
-    let line = format!("{test}\t{why}\n");
+    note(&format!("left out\t{test}\t{why}\n"));
+}
+
+/// Takes note that this test checks less here than on the embedded server, for the end of the run: what it does not.
+pub fn relaxed(what: &str) {
+    let test = current_test().unwrap_or_else(|| "a test that runs on a thread of its own".to_owned());
+    note(&format!("relaxed\t{test}\t{what}\n"));
+}
+
+/// Tells it once.
+fn note(line: &str) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(line.to_owned()) {
+        return;
+    }
     let file = std::env::var_os(LEFT_OUT).map(|path| {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
         file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the list of what is left out");
     });
     if file.is_none() {
-        let _ = write!(std::io::stderr(), "left out: {line}");
+        let _ = write!(std::io::stderr(), "{line}");
     }
+}
+
+/// The test that this thread runs, as `program::module::test`: the harness names threads after their tests.
+fn current_test() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let program = program.file_name()?.to_str()?;
+    let program = program.rsplit_once('-').map_or(program, |(name, _)| name);
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main" && !name.starts_with("tokio"))?;
+    Some(format!("{program}::{test}"))
 }
 
 /// The test that a function is in, as `program::module::test`, by the path that the compiler gives the function.
@@ -100,16 +125,33 @@ fn is_paused() -> bool {
     tokio::time::Instant::now() == before
 }
 
-/// Lets a while pass in which nothing is expected to happen. Where time cannot be paused a short one has to do.
+/// Lets a while pass in which nothing is expected to happen. Where time cannot be paused a short one has to do, which is noted.
 pub async fn linger(time: Duration) {
-    let limit = if Server::chosen().is_embedded() { Duration::MAX } else { Duration::from_secs(8) };
-    tokio::time::sleep(time.min(limit)).await;
+    linger_at_least(time, Duration::from_secs(8)).await;
+}
+
+/// The same, where a short one would show nothing: `least` is waited also where time cannot be paused.
+pub async fn linger_at_least(time: Duration, least: Duration) {
+    if Server::chosen().is_embedded() || time <= least {
+        return tokio::time::sleep(time).await;
+    }
+    relaxed(&format!("looked for {} s, not {} s", least.as_secs(), time.as_secs()));
+    tokio::time::sleep(least).await;
 }
 
 /// Whether what was waited is within the limit. Only where time is paused can that be told: a real server takes as long as
-/// its machine does.
+/// its machine does, so there it is not asked, which is noted.
 pub fn timely(waited: Duration, limit: Duration) -> bool {
-    !Server::chosen().is_embedded() || waited <= limit
+    if Server::chosen().is_embedded() {
+        return waited <= limit;
+    }
+    how_soon(limit);
+    true
+}
+
+/// Takes note that it is not asked whether something happens within a limit.
+pub(crate) fn how_soon(limit: Duration) {
+    relaxed(&format!("not whether within {} s", limit.as_secs()));
 }
 
 /// How long to wait for what must happen, if `usual` is enough for an embedded server.
@@ -130,6 +172,12 @@ mod tests {
         for (path, name) in cases {
             assert_eq!(name_of(path), name);
         }
+    }
+
+    #[test]
+    fn a_thread_knows_its_test() {
+        let name = current_test().unwrap();
+        assert_eq!(name, "tombolo_testkit::cluster::server::tests::a_thread_knows_its_test");
     }
 
     #[tokio::test(start_paused = true)]

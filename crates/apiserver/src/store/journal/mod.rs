@@ -9,6 +9,8 @@
 mod entry;
 mod folder;
 mod frame;
+#[cfg(test)]
+mod fuzz;
 mod keeper;
 mod recovery;
 
