@@ -228,7 +228,12 @@ async fn events_tell_of_changes_and_metrics_of_durations() {
     assert_eq!(reasons().await, before, "no event without a change");
     assert_eq!(measured(&fleet, SERVICES), 2);
     // Where the stock controller is at work there are its empty slices, too.
-    let slices = if Server::chosen().is_embedded() { 2..=2 } else { 2..=6 };
+    let slices = if Server::chosen().is_embedded() {
+        2..=2
+    } else {
+        relaxed("not exactly how many slices were sent");
+        2..=6
+    };
     assert!(slices.contains(&measured(&fleet, SLICES)), "{}", measured(&fleet, SLICES));
 }
 

@@ -141,7 +141,8 @@ fn not_written(object: &str, cluster: &str, why: &Option<String>) -> String {
 
 /// What is said of Works for objects of a kind that should have gone and could not be removed.
 fn left_over(view: &View<'_>, held: &Held<'_>, plan: &Plan, kind: &str) -> impl Iterator<Item = String> {
-    let goes = view.unwritten.iter().filter(|(place, _)| !plan.works.contains_key(*place));
+    let stays = |place: &Place| plan.works.contains_key(place) || plan.keep.contains(place);
+    let goes = view.unwritten.iter().filter(|(place, _)| !stays(place));
     let problem = |(place, why): (&Place, &Option<String>)| {
         let object = object_in(held.get(place)?, kind)?;
         let why = why.as_deref()?;
@@ -198,7 +199,7 @@ fn left_out(view: &View<'_>, held: &Held<'_>, roles: &Roles<'_>, plan: &Plan) ->
         let told =
             service_work(view, held, cluster).and_then(|work| find(conditions(work), COLLECTED_CONDITION));
         let told = told.filter(|told| told.reason == COLLECTED_IN_PART).map(|told| trimmed(&told.message));
-        let here = plan.left_out.get(*cluster).map(|reasons| reasons_of(reasons));
+        let here = plan.left_out.get(*cluster).map(reasons_of);
         let reasons: Vec<String> = told.map(str::to_owned).into_iter().chain(here).collect();
         (!reasons.is_empty()).then(|| format!("{cluster} ({})", reasons.join(", ")))
     };

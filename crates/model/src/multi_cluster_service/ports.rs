@@ -102,25 +102,25 @@ mod tests {
 
     #[test]
     fn ports_are_called_what_the_other_service_calls_the_same_number() {
-        let cases: [(&[&str], &[&str], &[&str], &[&str]); 8] = [
-            (&["http:8080"], &["http:80"], &["http:80"], &["http:8080"]),
-            (&["http:8080"], &["http:80"], &["web:80"], &["web:8080"]),
-            (&[":8080"], &[":80"], &["web:80"], &["web:8080"]),
-            (&["web:8080"], &["web:80"], &[":80"], &[":8080"]),
+        let cases: [[&[&str]; 4]; 8] = [
+            [&["http:8080"], &["http:80"], &["http:80"], &["http:8080"]],
+            [&["http:8080"], &["http:80"], &["web:80"], &["web:8080"]],
+            [&[":8080"], &[":80"], &["web:80"], &["web:8080"]],
+            [&["web:8080"], &["web:80"], &[":80"], &[":8080"]],
             // Two that are called crosswise.
-            (&["a:1", "b:2"], &["a:80", "b:81"], &["b:80", "a:81"], &["b:1", "a:2"]),
+            [&["a:1", "b:2"], &["a:80", "b:81"], &["b:80", "a:81"], &["b:1", "a:2"]],
             // Numbers differ: what is called the same is meant.
-            (&["http:8080"], &["http:9"], &["http:80"], &["http:8080"]),
+            [&["http:8080"], &["http:9"], &["http:80"], &["http:8080"]],
             // A name that is taken by the same number is no other port's.
-            (&["web:1", "http:2"], &["web:80", "http:9"], &["http:80"], &["http:1"]),
-            (
+            [&["web:1", "http:2"], &["web:80", "http:9"], &["http:80"], &["http:1"]],
+            [
                 &["dns:53", "dns-tcp:53"],
                 &["dns:53/UDP", "dns-tcp:53"],
                 &["d:53/UDP", "t:53"],
                 &["dns:53", "t:53"],
-            ),
+            ],
         ];
-        for (slice, from, to, expected) in cases {
+        for [slice, from, to, expected] in cases {
             assert_eq!(
                 translate(&given(slice), &service(from), &service(to)),
                 given(expected),
