@@ -339,6 +339,9 @@ fn a_hub_shares_a_service_between_a_member_with_an_agent_and_one_without() {
         .at("hub")
         .run("get clusters -o name")
         .prints("cluster.cluster.karmada.io/member2\ncluster.cluster.karmada.io/member3");
+    // Only a change of a slice that is shared takes time that is told.
+    fleet.at("east").feed("apply -f -", &ENDPOINTS.replace("10.1.0.7", "10.1.0.8")).succeeds();
+    eventually("the change", || fleet.at("west").run(endpoints).succeeds() == "10.1.0.8");
     // What was written is seen before the writer has noted how long it took.
     for (part, way) in [(&hub, "dispatched"), (&agent, "collected")] {
         let count = format!("mcs_sync_eps_duration_seconds_count{{way=\"{way}\"}}");

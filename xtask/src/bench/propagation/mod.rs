@@ -68,8 +68,9 @@ async fn measure(args: &Args, members: usize) -> Result<(), Failure> {
 
 /// What is written while nothing changes.
 async fn idle(fleet: &Fleet) -> Result<(), Failure> {
-    const PERIOD: Duration = Duration::from_secs(5);
-    tokio::time::sleep(PERIOD).await;
+    /// Twice as long as leases rest.
+    const PERIOD: Duration = Duration::from_secs(20);
+    tokio::time::sleep(Duration::from_secs(5)).await;
     let before = fleet.writes().await?;
     tokio::time::sleep(PERIOD).await;
     let after = fleet.writes().await?;
