@@ -309,6 +309,19 @@ async fn a_member_may_be_given_an_agent_and_lose_it_again() {
     until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
+/// Makes a slice in a member without an agent, and waits until the first of the others has it.
+async fn give(fleet: &Fleet, slices: &Api<EndpointSlice>) {
+    let own = serde_json::from_value(json!({
+        "metadata": {"name": "foo-xyz", "labels": {"kubernetes.io/service-name": "foo"}},
+        "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.0.1"]}], "ports": [{"port": 8080}],
+    }))
+    .unwrap();
+    slices.create(&PostParams::default(), &own).await.unwrap();
+    let member1 = &fleet.members[0];
+    until("it gives", || async { member1.reached().await == ["10.1.0.1", "10.9.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+}
+
 /// A member with an agent that gets from and gives to one without, which is behind the faults.
 async fn with_a_pushed_member(link: &Faults) -> (Fleet, Api<EndpointSlice>) {
     let mut fleet = Fleet::of(1).await;
@@ -319,15 +332,7 @@ async fn with_a_pushed_member(link: &Faults) -> (Fleet, Api<EndpointSlice>) {
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
     fleet.share(json!({})).await;
     let slices: Api<EndpointSlice> = Api::namespaced(pushed.client(), NAMESPACE);
-    let own = serde_json::from_value(json!({
-        "metadata": {"name": "foo-xyz", "labels": {"kubernetes.io/service-name": "foo"}},
-        "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.0.1"]}], "ports": [{"port": 8080}],
-    }))
-    .unwrap();
-    slices.create(&PostParams::default(), &own).await.unwrap();
-    let member1 = &fleet.members[0];
-    until("it gives", || async { member1.reached().await == ["10.1.0.1", "10.9.0.1"] }).await;
-    until("the conditions are true", || async { fleet.all_true().await }).await;
+    give(&fleet, &slices).await;
     (fleet, slices)
 }
 
@@ -408,15 +413,7 @@ async fn the_hub_reaches_into_members_that_have_no_agent() {
         all.iter().any(|slice| slice.metadata.name.as_deref().unwrap().starts_with("import-foo-member1"))
     })
     .await;
-    let own = serde_json::from_value(json!({
-        "metadata": {"name": "foo-xyz", "labels": {"kubernetes.io/service-name": "foo"}},
-        "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.0.1"]}], "ports": [{"port": 8080}],
-    }))
-    .unwrap();
-    slices.create(&PostParams::default(), &own).await.unwrap();
-    let member1 = &fleet.members[0];
-    until("it gives", || async { member1.reached().await == ["10.1.0.1", "10.9.0.1"] }).await;
-    until("the conditions are true", || async { fleet.all_true().await }).await;
+    give(&fleet, &slices).await;
     let all = clusters(&fleet.hub.client()).await;
     assert!(all.contains(&("pushed".to_owned(), "True".to_owned())), "{all:?}");
 }
