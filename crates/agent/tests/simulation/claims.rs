@@ -153,7 +153,7 @@ fn missing(
 ) -> Option<String> {
     let wanted = truth.slices(name, import, &consumer.config.cluster);
     let mut of_exporter =
-        wanted.iter().filter(|slice| origin(slice).is_some_and(|(_, source)| source == exporter.name()));
+        wanted.iter().filter(|slice| origin(slice).is_some_and(|from| from.source == exporter.name()));
     let lacking = of_exporter.find(|slice| {
         let held = consumer.sight.slices.get(&Key::of(*slice));
         held.is_none_or(|held| meaning(&held) != meaning(slice))

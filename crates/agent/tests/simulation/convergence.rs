@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER};
+use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, NATIVE_IMPORT_LABEL};
 use tombolo_model::{Import, names};
 use tombolo_runtime::Key;
 
+use crate::native;
 use crate::truth::{Name, Truth, exports, lean, meaning, origin, service};
 use crate::world::{Member, World};
 
@@ -20,7 +21,7 @@ pub(crate) const FORGED: &str = "forged";
 pub(crate) type Exempt = BTreeSet<(String, Name)>;
 
 /// Things by a name, as they are compared.
-type Picture = BTreeMap<String, Value>;
+pub(crate) type Picture = BTreeMap<String, Value>;
 
 /// Everything that is not as it should be.
 pub(crate) fn differences(world: &World, exempt: &Exempt) -> Vec<String> {
@@ -31,11 +32,12 @@ pub(crate) fn differences(world: &World, exempt: &Exempt) -> Vec<String> {
         let place = format!("in {}", member.name());
         compare(&place, &wanted(&truth, member, exempt), &held(member, exempt), &mut found);
         judge_exports(&truth, member, exempt, &mut found);
+        native::judge(&truth, member, &mut found);
     }
     found
 }
 
-fn compare(place: &str, wanted: &Picture, held: &Picture, found: &mut Vec<String>) {
+pub(crate) fn compare(place: &str, wanted: &Picture, held: &Picture, found: &mut Vec<String>) {
     for key in wanted.keys().chain(held.keys()).collect::<BTreeSet<_>>() {
         let (wanted, held) = (wanted.get(key), held.get(key));
         if wanted != held {
@@ -117,12 +119,13 @@ fn held(member: &Member, exempt: &Exempt) -> Picture {
         .collect();
     let mut all = Picture::new();
     for slice in member.sight.slices.all() {
-        if origin(&slice).is_some_and(|(name, _)| !is_exempt(&name)) {
+        if origin(&slice).is_some_and(|from| !from.native && !is_exempt(&from.name)) {
             all.insert(format!("slice {}", Key::of(&*slice)), meaning(&slice));
         }
     }
     for service in member.sight.services.all() {
-        if is_ours(&*service) && !hidden.contains(&service.name_any()) {
+        let is_native = service.labels().contains_key(NATIVE_IMPORT_LABEL);
+        if is_ours(&*service) && !is_native && !hidden.contains(&service.name_any()) {
             all.insert(format!("service {}", Key::of(&*service)), ports(&service));
         }
     }

@@ -14,15 +14,17 @@ use kube::ResourceExt;
 use serde_json::Value;
 use tokio::time::Instant;
 use tombolo_api::mcs;
-use tombolo_api::tombolo::OFFER_LABEL;
+use tombolo_api::tombolo::{Dialect, OFFER_LABEL};
 use tombolo_model::names;
-use tombolo_runtime::{Cache, Key};
+use tombolo_runtime::{Cache, Change, Key};
 
 use crate::claims::{self, Claims};
 use crate::convergence::{Exempt, FORGED};
 use crate::failures::FOR_EVER;
 use crate::log::{Log, locked};
-use crate::truth::{Name, Offered, Truth, addresses, lean, meaning, origin, service};
+use crate::native;
+use crate::schedule::{SERVICES, key};
+use crate::truth::{Name, Offered, Origin, Truth, addresses, lean, meaning, origin, service};
 use crate::world::{Member, World};
 
 /// How long nothing may have disturbed a service before it counts as settled: longer than any retry.
@@ -52,6 +54,8 @@ pub(crate) enum Invariant {
     Ownership,
     /// No endpoint appears that its source did not publish.
     Provenance,
+    /// No local endpoint stands behind a Service whose strategy is `RemoteOnly`, once it is carried out.
+    Closure,
     /// An export is said to be everywhere only when it is, in every live member, or was so seconds ago.
     Truth,
     /// A watermark does not go back while its agent lives.
@@ -78,14 +82,15 @@ impl Broken {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Endpoint {
     consumer: String,
-    name: Name,
-    source: String,
+    from: Origin,
     address: String,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
     settled: BTreeSet<Endpoint>,
+    /// Services of consumers behind which only remote endpoints stand.
+    closed: BTreeSet<(String, Key)>,
     /// Every address that a source has ever had for a service, inside of what it declares.
     published: BTreeSet<(String, Key, String)>,
     broken: Vec<Broken>,
@@ -115,11 +120,17 @@ pub(crate) struct Guard {
     touched: BTreeMap<Key, (Instant, BTreeSet<usize>)>,
     beats: BTreeMap<String, (Option<String>, Instant)>,
     foreign: Vec<(usize, Foreign, Key, Value)>,
+    /// When a user last did something about a Service that was, or may become, closed.
+    opened: BTreeMap<(String, Key), Instant>,
     looks: usize,
     /// What is untrue, since when.
     lies: BTreeMap<String, Instant>,
     /// How many endpoints were settled, summed over all looks: a run that settles nothing checks nothing.
     pub(crate) watched: usize,
+    /// How many of them stood behind native names.
+    pub(crate) watched_natives: usize,
+    /// How many Services had only remote endpoints, summed in the same way.
+    pub(crate) watched_closures: usize,
 }
 
 impl Guard {
@@ -129,6 +140,7 @@ impl Guard {
             let (state, cache) = (guard.state.clone(), Arc::downgrade(&member.sight.slices));
             let (consumer, log) = (member.name().to_owned(), guard.log.clone());
             member.sight.slices.listen(move |slice| check(&state, &cache, &consumer, slice, &log));
+            guard.watch_closed(member);
             follow(&guard.log, member);
             claims::watch_conditions(&guard.state, member, &guard.log);
         }
@@ -159,7 +171,45 @@ impl Guard {
         let entry = self.touched.entry(key.clone()).or_insert_with(|| (Instant::now(), BTreeSet::new()));
         entry.0 = Instant::now();
         entry.1.insert(place);
-        locked(&self.state).settled.retain(|endpoint| endpoint.name.1 != *key);
+        locked(&self.state).settled.retain(|endpoint| endpoint.from.name.1 != *key);
+    }
+
+    /// A user is about to do something after which local endpoints may stand behind a Service again.
+    pub(crate) fn open(&mut self, place: usize, key: &Key, world: &World) {
+        let service = (world.members[place].name().to_owned(), key.clone());
+        locked(&self.state).closed.remove(&service);
+        self.opened.insert(service, Instant::now());
+    }
+
+    /// Takes note of Services that are closed and that nobody is about to open.
+    fn find_the_closed(&mut self, world: &World) {
+        for member in world.members.iter().filter(|member| is_long_ago(member.unobstructed)) {
+            for key in (0..SERVICES.len()).map(key).filter(|key| native::is_closed(member, key)) {
+                let service = (member.name().to_owned(), key);
+                if is_long_ago(self.opened.get(&service).copied()) {
+                    locked(&self.state).closed.insert(service);
+                }
+            }
+        }
+        self.watched_closures += locked(&self.state).closed.len();
+    }
+
+    /// Watches every slice that the member's own controllers write.
+    fn watch_closed(&self, member: &Member) {
+        let (state, log, consumer) = (self.state.clone(), self.log.clone(), member.name().to_owned());
+        let imports = Arc::downgrade(&member.sight.mcs_imports);
+        member.sight.slices.listen_to_changes(move |change| {
+            let Change::Put { new: slice, .. } = change else { return };
+            let Some((key, imports)) = native::leads_home(slice).zip(imports.upgrade()) else { return };
+            let mut state = locked(&state);
+            let import = imports.get(&key);
+            if state.closed.contains(&(consumer.clone(), key.clone()))
+                && native::is_remote_only(import.as_deref())
+            {
+                let what = format!("{key} in {consumer} has local endpoints: {:?}", addresses(slice));
+                state.report(&log, Invariant::Closure, what);
+            }
+        });
     }
 
     pub(crate) fn allow(&self, source: &str, key: &Key, address: &str) {
@@ -175,6 +225,7 @@ impl Guard {
     pub(crate) async fn look(&mut self, world: &World, exempt: &Exempt) -> Result<(), Broken> {
         self.listen_to_hearts(world);
         self.find_the_dead(world);
+        self.find_the_closed(world);
         if self.looks.is_multiple_of(SETTLE_EVERY) {
             self.settle(world, exempt);
         }
@@ -203,7 +254,7 @@ impl Guard {
                 *known = (version, now);
             }
             if now.duration_since(known.1) > SILENCE {
-                locked(&self.state).settled.retain(|endpoint| endpoint.source != member.name());
+                locked(&self.state).settled.retain(|endpoint| endpoint.from.source != member.name());
             }
         }
     }
@@ -215,7 +266,7 @@ impl Guard {
             let present = present(consumer);
             for (source, (_, beat)) in &self.beats {
                 let over = now > (*beat + DEATH).max(clean + RECOVERY) && source != consumer.name();
-                if over && present.keys().any(|(_, from)| from == source) {
+                if over && present.keys().any(|from| from.source == *source) {
                     let silent = now.duration_since(*beat);
                     let text =
                         format!("{source}, silent for {silent:?}, outlives its lease in {}", consumer.name());
@@ -237,24 +288,31 @@ impl Guard {
             lies.extend(claims::lies(world, &truth, name, &import, exempt, is_heard));
             for consumer in world.members.iter().filter(|member| is_long_ago(member.unobstructed)) {
                 let present = present(consumer);
-                for slice in truth.slices(name, &import, &consumer.config.cluster) {
-                    let Some((_, source)) = origin(&slice) else { continue };
-                    let Some(held) = present.get(&(name.clone(), source.clone())) else { continue };
+                let native = if name.0 == Dialect::Mcs {
+                    native::slices(&truth, consumer, &name.1)
+                } else {
+                    Vec::new()
+                };
+                for slice in truth.slices(name, &import, &consumer.config.cluster).into_iter().chain(native) {
+                    let Some(from) = origin(&slice) else { continue };
+                    let Some(held) = present.get(&from) else { continue };
                     let settled = addresses(&slice).into_iter().filter(|address| held.contains(address));
-                    let settled = settled.map(|address| Endpoint {
-                        consumer: consumer.name().to_owned(),
-                        name: name.clone(),
-                        source: source.clone(),
-                        address,
-                    });
+                    let consumer = consumer.name();
                     // A source that is silent may disappear at any moment.
-                    if self.beats.get(&source).is_some_and(|beat| beat.1.elapsed() < SILENCE) {
-                        locked(&self.state).settled.extend(settled);
+                    if is_heard(&from.source) {
+                        locked(&self.state).settled.extend(settled.map(|address| Endpoint {
+                            consumer: consumer.to_owned(),
+                            from: from.clone(),
+                            address,
+                        }));
                     }
                 }
             }
         }
-        self.watched += locked(&self.state).settled.len();
+        let state = locked(&self.state);
+        self.watched += state.settled.len();
+        self.watched_natives += state.settled.iter().filter(|endpoint| endpoint.from.native).count();
+        drop(state);
         self.judge(lies);
     }
 
@@ -313,7 +371,7 @@ fn hub_has(world: &World, name: &Name, offered: &BTreeMap<tombolo_model::Cluster
     found == wanted.collect() && held == published.map(|slice| (Key::of(slice), meaning(slice))).collect()
 }
 
-type Present = BTreeMap<(Name, String), BTreeSet<String>>;
+type Present = BTreeMap<Origin, BTreeSet<String>>;
 
 /// The imported addresses in a member.
 pub(crate) fn present(member: &Member) -> Present {
@@ -334,20 +392,20 @@ fn check(
     slice: &EndpointSlice,
     log: &Log,
 ) {
-    let (Some(cache), Some((name, source))) = (cache.upgrade(), origin(slice)) else { return };
-    let all = cache.within(&name.1.namespace);
-    let same =
-        all.iter().filter(|other| origin(other).is_some_and(|found| found == (name.clone(), source.clone())));
+    let (Some(cache), Some(from)) = (cache.upgrade(), origin(slice)) else { return };
+    let all = cache.within(&from.name.1.namespace);
+    let same = all.iter().filter(|other| origin(other).is_some_and(|found| found == from));
     let held: BTreeSet<String> = same.flat_map(|slice| addresses(slice)).collect();
     let mut state = locked(state);
     let mut broken = Vec::new();
     for endpoint in &state.settled {
-        let concerned = endpoint.consumer == consumer && endpoint.name == name && endpoint.source == source;
+        let concerned = endpoint.consumer == consumer && endpoint.from == from;
         if concerned && !held.contains(&endpoint.address) {
             broken.push((Invariant::Presence, format!("a settled endpoint blinks: {endpoint:?}")));
         }
     }
     for address in &held {
+        let Origin { name, source, .. } = &from;
         if !state.published.contains(&(source.clone(), name.1.clone(), address.clone())) {
             let what =
                 format!("{consumer} has {address} of {name:?} from {source}, which never published it");

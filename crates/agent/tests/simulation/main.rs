@@ -11,11 +11,13 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a person reads the log of a failing seed")]
 
 mod claims;
+mod controllers;
 mod convergence;
 mod failures;
 mod invariants;
 mod log;
 mod mutations;
+mod native;
 mod scenarios;
 mod schedule;
 mod truth;

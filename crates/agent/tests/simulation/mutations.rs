@@ -8,8 +8,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
-use tombolo_api::mcs;
-use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, Membership};
+use tombolo_api::mcs::{self, SOURCE_CLUSTER_LABEL};
+use tombolo_api::service::IpFamily;
+use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, Membership, NATIVE_IMPORT_LABEL};
 use tombolo_runtime::Key;
 use tombolo_testkit::FaultPlan;
 
@@ -21,6 +22,8 @@ use crate::users::slice_of;
 use crate::with_time;
 
 const A: usize = 0;
+/// The place of `demo/echo` among the services.
+const ECHO: usize = 0;
 const C: usize = 2;
 
 /// Longer than a source needs to die and every settling.
@@ -76,7 +79,9 @@ impl Run {
     fn imported(&self, consumer: usize, source: usize) -> EndpointSlice {
         let source = self.world.members[source].name();
         let slices = self.world.members[consumer].sight.slices.within("demo");
-        let found = slices.iter().find(|slice| origin(slice).is_some_and(|(_, from)| from == source));
+        let found = slices
+            .iter()
+            .find(|slice| origin(slice).is_some_and(|from| from.source == source && !from.native));
         (**found.expect("it was imported")).clone()
     }
 }
@@ -119,6 +124,52 @@ fn an_endpoint_that_is_gone_for_a_moment_breaks_presence() {
     });
 }
 
+/// `demo/echo` in c has a Service of its own and gets a strategy, which is carried out.
+async fn serve_natively(run: &mut Run, strategy: &str) {
+    run.serve(C, ECHO).await;
+    run.use_strategy(C, ECHO, Some(strategy)).await;
+    run.converge().await.expect("nothing is wrong yet");
+    run.wait(ms(LONG / 2)).await.expect("nothing is wrong yet");
+}
+
+#[test]
+fn a_native_slice_that_is_gone_for_a_moment_breaks_presence() {
+    expect(Invariant::Presence, "native: true", async |run| {
+        serve_natively(run, "LocalAndRemote").await;
+        let slices = run.world.members[C].sight.slices.within("demo");
+        let native = slices.iter().find(|slice| origin(slice).is_some_and(|from| from.native));
+        run.world.members[C].delete::<EndpointSlice>(&Key::of(&**native.expect("it was imported"))).await;
+    });
+}
+
+#[test]
+fn a_local_endpoint_behind_a_remote_only_service_breaks_the_closure() {
+    expect(Invariant::Closure, "demo/echo in c has local endpoints", async |run| {
+        serve_natively(run, "RemoteOnly").await;
+        let mut slice = slice_of("echo-9", "echo", IpFamily::V4, &["10.3.0.9".to_owned()], true);
+        slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
+            json!("endpointslice-controller.k8s.io");
+        run.world.members[C].apply::<EndpointSlice>(&Key::new("demo", "echo-9"), &slice).await;
+    });
+}
+
+#[test]
+fn a_native_slice_that_is_left_behind_breaks_convergence() {
+    expect(Invariant::Convergence, "native: slice demo/import-left", async |run| {
+        let mut slice = slice_of("import-left", "echo", IpFamily::V4, &["10.1.0.1".to_owned()], true);
+        let labels = [
+            (NATIVE_IMPORT_LABEL, "echo"),
+            (SOURCE_CLUSTER_LABEL, "a"),
+            (MANAGED_BY_LABEL, MANAGER),
+            ("kubernetes.io/service-name", "echo"),
+        ];
+        slice["metadata"]["labels"] = labels.into_iter().collect();
+        run.world.members[C].own_link.plan(FaultPlan { forgotten: 1.0, ..FaultPlan::default() });
+        run.guard.allow("a", &Key::new("demo", "echo"), "10.1.0.1");
+        run.world.members[C].apply::<EndpointSlice>(&Key::new("demo", "import-left"), &slice).await;
+    });
+}
+
 #[test]
 fn the_slices_of_a_dead_source_that_stay_break_expiry() {
     expect(Invariant::Expiry, "outlives its lease in c", async |run| {
@@ -147,8 +198,7 @@ fn a_changed_object_of_a_user_breaks_ownership() {
 fn a_deleted_object_of_a_user_breaks_ownership() {
     expect(Invariant::Ownership, "Slice demo/mine", async |run| {
         let key = Key::new("demo", "mine");
-        let slice =
-            slice_of("mine", "other", tombolo_api::service::IpFamily::V4, &["10.77.0.1".into()], true);
+        let slice = slice_of("mine", "other", IpFamily::V4, &["10.77.0.1".into()], true);
         run.world.members[C].apply::<EndpointSlice>(&key, &slice).await;
         run.guard.protect(&run.world, C, Foreign::Slice, key.clone()).await;
         run.world.members[C].delete::<EndpointSlice>(&key).await;

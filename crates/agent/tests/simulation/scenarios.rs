@@ -22,7 +22,7 @@ async fn three(seed: u64) -> Run {
 impl Run {
     fn has_slices_of(&self, consumer: usize, source: &str) -> bool {
         let slices = self.world.members[consumer].sight.slices.all();
-        slices.iter().any(|slice| origin(slice).is_some_and(|(_, from)| from == source))
+        slices.iter().any(|slice| origin(slice).is_some_and(|from| from.source == source))
     }
 }
 

@@ -83,6 +83,11 @@ impl Run {
 
     /// The whole run: faults, healing, convergence.
     pub(crate) async fn finish(mut self) -> Result<(), Broken> {
+        // Imports are there by then, most of them.
+        self.wait(ms(3_000)).await?;
+        for _ in 0..self.world.members.len() {
+            self.set_strategy().await;
+        }
         for _ in 0..STEPS {
             self.step().await;
             let pause = match self.dice.u32(0..100) {
@@ -96,6 +101,7 @@ impl Run {
             self.heal(place);
             self.retire(place);
             self.start(place);
+            self.world.members[place].controllers.are_running = true;
         }
         self.conclude().await
     }
@@ -111,7 +117,10 @@ impl Run {
             return Err(Broken::new(Invariant::Quiet, what));
         }
         self.converged().map_err(|why| not_converged(&format!("it did not stay so: {why}")))?;
-        self.log.note(&format!("end: {} endpoint-seconds were watched", self.guard.watched));
+        let Guard { watched, watched_natives, watched_closures, .. } = &self.guard;
+        self.log.note(&format!(
+            "end: looked at {watched} endpoints, {watched_natives} of native names, and at {watched_closures} closures"
+        ));
         Ok(())
     }
 
@@ -141,9 +150,7 @@ impl Run {
         let until = Instant::now() + time;
         while Instant::now() < until {
             sleep(LOOK.min(until - Instant::now())).await;
-            for member in &self.world.members {
-                member.sweep().await;
-            }
+            self.control().await;
             self.guard.look(&self.world, &self.exempt).await?;
         }
         Ok(())
@@ -152,7 +159,7 @@ impl Run {
     async fn step(&mut self) {
         let place = self.dice.usize(0..self.world.members.len());
         let (user, which) = self.draw_service();
-        match self.dice.u32(0..120) {
+        match self.dice.u32(0..135) {
             0..24 => self.set_endpoints(user, which).await,
             24..34 => self.serve(user, which).await,
             34..37 => self.delete_service(user, which).await,
@@ -171,6 +178,9 @@ impl Run {
             109..114 => self.take_over(place).await,
             114..116 => self.jump(place),
             116..118 => self.forge(place, which).await,
+            118..126 => self.set_strategy().await,
+            126..128 => self.toggle_controllers(place),
+            128..132 => self.tamper_with_native(user, which).await,
             _ => self.crash_while_writing(user, which).await,
         }
     }

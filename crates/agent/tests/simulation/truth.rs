@@ -7,7 +7,9 @@ use kube::ResourceExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
-use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, ServiceOffer, ServiceRef};
+use tombolo_api::tombolo::{
+    Dialect, MANAGED_BY_LABEL, MANAGER, NATIVE_IMPORT_LABEL, ServiceOffer, ServiceRef,
+};
 use tombolo_model::address::Declared;
 use tombolo_model::offer::{Export, offer};
 use tombolo_model::slices::{self, Consumption, Publication};
@@ -32,7 +34,7 @@ pub(crate) struct Offered {
 /// Everything that is offered, by service and cluster.
 pub(crate) struct Truth {
     pub(crate) offered: BTreeMap<Name, BTreeMap<ClusterId, Offered>>,
-    declared: BTreeMap<ClusterId, Declared>,
+    pub(crate) declared: BTreeMap<ClusterId, Declared>,
 }
 
 /// The exports of a member that are not on their way out.
@@ -123,15 +125,27 @@ fn is_nothing(value: &Value) -> bool {
     value.is_null() || value == &json!({}) || value == &json!([])
 }
 
-/// The service and the source of an imported slice; `None` if it is not one of the agent's.
-pub(crate) fn origin(slice: &EndpointSlice) -> Option<(Name, String)> {
+/// What an imported slice is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin {
+    pub(crate) name: Name,
+    pub(crate) source: String,
+    /// It stands behind the Service of the own name, not behind the derived one.
+    pub(crate) native: bool,
+}
+
+/// `None` if it is not one of the agent's.
+pub(crate) fn origin(slice: &EndpointSlice) -> Option<Origin> {
     let label = |key: &str| slice.labels().get(key).cloned();
     let source = label(SOURCE_CLUSTER_LABEL)?;
     label(MANAGED_BY_LABEL).filter(|manager| manager == MANAGER)?;
-    let found =
-        Dialect::ALL.iter().find_map(|dialect| Some((*dialect, label(Policy::of(*dialect).import_label)?)));
-    let (dialect, name) = found?;
-    Some(((dialect, Key::new(slice.namespace()?, name)), source))
+    let native = label(NATIVE_IMPORT_LABEL).map(|name| (Dialect::Mcs, name));
+    let derived = || {
+        Dialect::ALL.iter().find_map(|dialect| Some((*dialect, label(Policy::of(*dialect).import_label)?)))
+    };
+    let is_native = native.is_some();
+    let (dialect, name) = native.or_else(derived)?;
+    Some(Origin { name: (dialect, Key::new(slice.namespace()?, name)), source, native: is_native })
 }
 
 pub(crate) fn addresses(slice: &EndpointSlice) -> BTreeSet<String> {

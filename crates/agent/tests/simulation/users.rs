@@ -5,12 +5,13 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use tombolo_api::service::IpFamily;
+use tombolo_api::service::{IpFamily, MANAGED_BY_LABEL, STOCK_SLICE_CONTROLLER};
 use tombolo_api::tombolo::Dialect;
 use tombolo_api::{kep, mcs};
 use tombolo_model::names;
 use tombolo_runtime::Key;
 
+use crate::controllers::APP;
 use crate::invariants::Foreign;
 use crate::schedule::{Run, SERVICES, key, ms};
 use crate::truth::{origin, service};
@@ -28,7 +29,7 @@ impl Run {
     }
 
     /// Takes note that a service changes.
-    fn touch(&mut self, place: usize, which: usize, what: &str) -> Key {
+    pub(crate) fn touch(&mut self, place: usize, which: usize, what: &str) -> Key {
         let key = key(which);
         self.note(place, &format!("{key}: {what}"));
         self.guard.touch(place, &key);
@@ -43,6 +44,7 @@ impl Run {
             "spec": {
                 "ipFamilyPolicy": "PreferDualStack",
                 "ports": [{"name": "http", "port": port, "targetPort": 8080}],
+                "selector": {APP: key.name},
             },
         });
         if SERVICES[which].2 {
@@ -53,10 +55,11 @@ impl Run {
 
     pub(crate) async fn delete_service(&mut self, place: usize, which: usize) {
         let key = self.touch(place, which, "delete the Service");
+        self.guard.open(place, &key, &self.world);
         self.world.members[place].delete::<Service>(&key).await;
     }
 
-    /// Changes one of the two slices of a service, or deletes it. A cluster with two families has one for each.
+    /// Changes the pods in one of the two slices of a service. A cluster with two families has one for each.
     pub(crate) async fn set_endpoints(&mut self, place: usize, which: usize) {
         let slice = self.dice.usize(0..2);
         let families = &self.world.members[place].config.ip_families;
@@ -69,9 +72,11 @@ impl Run {
         let mut addresses: Vec<String> = hosts.iter().map(address).collect();
         let key = self.touch(place, which, &format!("slice {slice} has {addresses:?}"));
         let name = format!("{}-{slice}", key.name);
-        let member = &self.world.members[place];
+        let member = &mut self.world.members[place];
         if addresses.is_empty() {
-            return member.delete::<EndpointSlice>(&Key::new(key.namespace, name)).await;
+            let slice = Key::new(key.namespace, name);
+            member.controllers.pods.remove(&slice);
+            return member.delete::<EndpointSlice>(&slice).await;
         }
         addresses.iter().for_each(|address| self.guard.allow(member.name(), &key, address));
         if self.dice.u32(0..8) == 0 {
@@ -79,8 +84,11 @@ impl Run {
             addresses.push(if family == IpFamily::V4 { "10.99.0.1" } else { "fd00:99::1" }.to_owned());
         }
         let ready = self.dice.u32(0..6) > 0;
-        let value = slice_of(&name, &key.name, family, &addresses, ready);
-        member.apply::<EndpointSlice>(&Key::new(key.namespace, name), &value).await;
+        let mut value = slice_of(&name, &key.name, family, &addresses, ready);
+        value["metadata"]["labels"][MANAGED_BY_LABEL] = json!(STOCK_SLICE_CONTROLLER);
+        let pods = &mut self.world.members[place].controllers.pods;
+        pods.insert(Key::new(key.namespace, name), (key.name, value));
+        self.keep_slices(place).await;
     }
 
     pub(crate) async fn export(&mut self, place: usize, which: usize) {
@@ -121,8 +129,10 @@ impl Run {
             return;
         }
         for which in (0..SERVICES.len()).filter(|which| SERVICES[*which].0 == "late") {
-            self.touch(place, which, "its namespace is deleted");
+            let key = self.touch(place, which, "its namespace is deleted");
+            self.guard.open(place, &key, &self.world);
         }
+        self.world.members[place].controllers.pods.retain(|key, _| key.namespace != "late");
         self.world.members[place].delete_namespace("late").await;
         sleep(ms(1)).await;
     }
@@ -175,7 +185,7 @@ impl Run {
         let member = &self.world.members[place];
         let name = (dialect, key);
         for slice in member.sight.slices.within(&name.1.namespace) {
-            if origin(&slice).is_none_or(|(found, _)| found != name) {
+            if origin(&slice).is_none_or(|from| from.name != name) {
                 continue;
             }
             match delete {

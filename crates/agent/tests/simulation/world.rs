@@ -9,7 +9,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -24,6 +24,8 @@ use tombolo_api::{crd, kep, mcs};
 use tombolo_apiserver::{Backup, Clock, Cluster, Entropy, Options, User};
 use tombolo_runtime::{Cache, Key, follow};
 use tombolo_testkit::Faults;
+
+use crate::controllers::Controllers;
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 /// Clocks of different machines differ by up to this many seconds.
@@ -59,7 +61,7 @@ pub(crate) struct Member {
     pub(crate) config: Config,
     /// The clock of its API server; the agent's own is in its configuration.
     pub(crate) server_clock: Clock,
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
     /// Between the agent and the hub.
     pub(crate) hub_link: Faults,
     /// Between the agent and its own API server.
@@ -68,6 +70,8 @@ pub(crate) struct Member {
     /// A former leader that does not know yet that it is none any more.
     former: Option<JoinHandle<()>>,
     pub(crate) sight: Sight,
+    /// What its kube-controller-manager knows, while it runs.
+    pub(crate) controllers: Controllers,
     /// One of its links is out.
     pub(crate) is_cut: bool,
     /// Requests go wrong on one of its links.
@@ -274,6 +278,7 @@ impl Member {
             agent: None,
             former: None,
             sight,
+            controllers: Controllers::default(),
             is_cut: false,
             is_spoiled: false,
             unobstructed: None,
@@ -352,7 +357,7 @@ fn pod_cidr(place: usize, family: IpFamily) -> String {
     }
 }
 
-/// Namespaces, and what kube-controller-manager does for one that is deleted.
+/// Namespaces.
 impl Member {
     pub(crate) async fn make_namespace(&self, name: &str) {
         make_namespace(&self.cluster.client(), name).await;
@@ -371,45 +376,5 @@ impl Member {
     pub(crate) async fn delete_namespace(&self, name: &str) {
         let api: Api<Namespace> = Api::all(self.cluster.client());
         api.delete(name, &DeleteParams::default()).await.unwrap();
-    }
-
-    /// Empties namespaces that are on their way out, and lets them go once nothing is left.
-    pub(crate) async fn sweep(&self) {
-        for namespace in self.sight.namespaces.all() {
-            if namespace.metadata.deletion_timestamp.is_none() {
-                continue;
-            }
-            let name = namespace.name_any();
-            let left = self.empty::<Service>(&name).await
-                + self.empty::<EndpointSlice>(&name).await
-                + self.empty::<kep::ServiceExport>(&name).await
-                + self.empty::<mcs::ServiceExport>(&name).await
-                + self.empty::<kep::ImportedService>(&name).await
-                + self.empty::<mcs::ServiceImport>(&name).await;
-            if left == 0 {
-                self.finalize(&namespace).await;
-            }
-        }
-    }
-
-    /// Deletes everything of a kind and returns how much still waits for somebody.
-    async fn empty<K>(&self, namespace: &str) -> usize
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-    {
-        let api = self.api::<K>(namespace);
-        for object in api.list(&ListParams::default()).await.unwrap() {
-            self.delete::<K>(&Key::of(&object)).await;
-        }
-        api.list(&ListParams::default()).await.unwrap().items.len()
-    }
-
-    async fn finalize(&self, namespace: &Namespace) {
-        let mut value = json!(namespace);
-        value["spec"] = json!({"finalizers": []});
-        value["metadata"]["managedFields"].take();
-        let request = http::Request::put(format!("/api/v1/namespaces/{}/finalize", namespace.name_any()));
-        let request = request.header("content-type", "application/json").body(value.to_string().into_bytes());
-        let _: Value = self.cluster.client().request(request.unwrap()).await.unwrap();
     }
 }
