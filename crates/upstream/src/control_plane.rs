@@ -145,6 +145,16 @@ impl ControlPlane {
         self.start_manager()
     }
 
+    /// Ends kube-controller-manager at once.
+    pub fn kill_controllers(&mut self) {
+        self.manager = None;
+    }
+
+    /// Starts kube-controller-manager, unless it runs. It is not waited for.
+    pub fn revive_controllers(&mut self) -> Result<(), Error> {
+        if self.manager.is_some() { Ok(()) } else { self.start_manager() }
+    }
+
     fn start_api(&mut self) -> Result<(), Error> {
         let arguments = api_arguments(&self.settings, self.address, &self.files);
         self.api = Process::start(&self.programs.apiserver, arguments, self.folder.path())?;

@@ -96,6 +96,17 @@ fn control(member: &Member) -> JoinHandle<()> {
     member.cluster.start_controllers(Settings { phantom_nodes: 1, clock, ..Settings::default() })
 }
 
+/// Waits until the controllers have made slices for a Service of this name.
+async fn are_at_work(member: &Member, name: &str) {
+    let spec = json!({"selector": {"app": name}, "ports": [{"port": 80}]});
+    create::<Service>(member, json!({"metadata": {"name": name}, "spec": spec})).await;
+    let labels = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
+    until(&format!("controllers make slices of {name}"), || async {
+        !api::<EndpointSlice>(member).list(&labels).await.unwrap().items.is_empty()
+    })
+    .await;
+}
+
 async fn service(member: &Member) -> Option<Service> {
     api(member).get_opt("echo").await.unwrap()
 }
@@ -311,9 +322,9 @@ async fn remote_only_lets_no_connection_reach_a_local_endpoint_until_it_ends() {
     assert_eq!(kept, r#"{"app":"echo","tier":"web"}"#);
 
     let watchman = Watchman::post(b).await;
-    controllers.abort();
-    let _ = controllers.await;
+    b.cluster.kill_controllers(controllers).await;
     let controllers = control(b);
+    are_at_work(b, "after-a-restart").await;
     add_pod(b, "echo-1").await;
     settle().await;
     // What `kubectl apply` sends for a Service whose selector and ports were edited.
@@ -328,9 +339,9 @@ async fn remote_only_lets_no_connection_reach_a_local_endpoint_until_it_ends() {
     })
     .await;
     patch::<Service>(b, json!({"spec": {"selector": {"tier": "web"}, "ports": [{"name": "web", "port": 80, "targetPort": 8080}]}})).await;
-    controllers.abort();
-    let _ = controllers.await;
+    b.cluster.kill_controllers(controllers).await;
     let _controllers = control(b);
+    are_at_work(b, "after-another").await;
     settle().await;
     watchman.dismiss();
     assert_eq!(behind(b).await, [REMOTE]);
@@ -348,13 +359,13 @@ async fn remote_only_works_while_no_controller_does_and_takes_back_what_is_force
     let b = &fleet.members[1];
     serve_locally(b).await;
     reaches(b, &[LOCAL]).await;
-    controllers.abort();
-    let _ = controllers.await;
+    b.cluster.kill_controllers(controllers).await;
     until("derived", || async { b.mcs_import().await.is_some() }).await;
     annotate(b, Some("RemoteOnly")).await;
     reaches(b, &[REMOTE]).await;
     let watchman = Watchman::post(b).await;
     let _controllers = control(b);
+    are_at_work(b, "after-the-start").await;
     settle().await;
     watchman.dismiss();
     // The owner forces a whole new selector: there is no key of ours in it for a moment.

@@ -23,6 +23,8 @@ const USUAL: usize = 3;
 /// not wait for ever, though.
 const PLENTY: usize = 9;
 const A_WHILE: Duration = Duration::from_secs(5);
+/// What a test that is over has sent may still arrive for so long.
+const AFTERMATH: Duration = Duration::from_secs(3);
 const REMEDY: &str =
     "build them with `cargo xtask kube` and put the folder it prints on the PATH, or run `cargo xtask test`";
 
@@ -39,6 +41,13 @@ impl Drop for Lent {
     }
 }
 
+impl Lent {
+    /// Starts or kills its kube-controller-manager.
+    pub(super) fn control(&self, run: bool) {
+        asked(|reply| Wish::Control(self.number, run, reply)).expect("kube-controller-manager starts");
+    }
+}
+
 /// What a cluster has to be like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Needs {
@@ -52,6 +61,8 @@ pub(super) struct Needs {
 
 enum Wish {
     Lend(Needs, oneshot::Sender<Result<Lent, String>>),
+    /// Whether kube-controller-manager shall run.
+    Control(usize, bool, oneshot::Sender<Result<(), String>>),
     GiveBack(usize),
 }
 
@@ -68,13 +79,17 @@ static KEEPER: LazyLock<mpsc::UnboundedSender<Wish>> = LazyLock::new(|| {
 
 /// A cluster like that, empty. Waits for it without giving way to other tasks.
 pub(super) fn lend(needs: Needs) -> Lent {
+    asked(|reply| Wish::Lend(needs, reply))
+        .unwrap_or_else(|why| panic!("there is no real API server: {why}\n{REMEDY}"))
+}
+
+/// What the keeper answers to a wish.
+fn asked<T: Send>(wish: impl FnOnce(oneshot::Sender<T>) -> Wish) -> T {
     let (reply, answer) = oneshot::channel();
-    let _ = KEEPER.send(Wish::Lend(needs, reply));
+    let _ = KEEPER.send(wish(reply));
     // The runtime of the test must not notice that its thread waits.
     let wait = || answer.blocking_recv().expect("an answer of the keeper");
-    std::thread::scope(|scope| scope.spawn(wait).join())
-        .expect("an answer of the keeper")
-        .unwrap_or_else(|why| panic!("there is no real API server: {why}\n{REMEDY}"))
+    std::thread::scope(|scope| scope.spawn(wait).join()).expect("an answer of the keeper")
 }
 
 /// Everything there is.
@@ -101,7 +116,7 @@ enum State {
 
 /// A control plane and what it held before any test.
 struct Whole {
-    plane: ControlPlane,
+    plane: RefCell<ControlPlane>,
     baseline: Baseline,
 }
 
@@ -115,12 +130,27 @@ async fn keep(mut wishes: mpsc::UnboundedReceiver<Wish>) {
                     let _ = reply.send(stock.lend(needs).await);
                 });
             }
-            Wish::GiveBack(number) => stock.take_back(number),
+            Wish::Control(number, run, reply) => {
+                let _ = reply.send(stock.control(number, run));
+            }
+            Wish::GiveBack(number) => {
+                let stock = stock.clone();
+                tokio::task::spawn_local(async move {
+                    tokio::time::sleep(AFTERMATH).await;
+                    stock.take_back(number);
+                });
+            }
         }
     }
 }
 
 impl Stock {
+    fn control(&self, number: usize, run: bool) -> Result<(), String> {
+        let planes = self.planes.borrow();
+        let State::Lent(whole) = &planes[number].state else { return Ok(()) };
+        whole.control(run)
+    }
+
     fn take_back(&self, number: usize) {
         let plane = &mut self.planes.borrow_mut()[number];
         if let State::Lent(whole) = &plane.state {
@@ -136,8 +166,10 @@ impl Stock {
                 return Err(why);
             }
             if let Some((number, whole)) = self.pick(&needs) {
+                whole.control(true)?;
                 whole.baseline.restore().await.map_err(|error| told(error.as_ref()))?;
-                return Ok(Lent { context: whole.plane.context.clone(), number });
+                let context = whole.plane.borrow().context.clone();
+                return Ok(Lent { context, number });
             }
             let changed = self.changed.notified();
             if self.planes.borrow().len() >= PLENTY && begin.elapsed() < A_WHILE {
@@ -204,7 +236,18 @@ impl Stock {
         };
         let plane = ControlPlane::start(&programs, settings, Folder::new("kube")?).await?;
         let baseline = Baseline::take(&plane, &needs, &etcd.url(), &prefix).await?;
-        Ok(Whole { plane, baseline })
+        Ok(Whole { plane: RefCell::new(plane), baseline })
+    }
+}
+
+impl Whole {
+    fn control(&self, run: bool) -> Result<(), String> {
+        let mut plane = self.plane.borrow_mut();
+        if !run {
+            plane.kill_controllers();
+            return Ok(());
+        }
+        plane.revive_controllers().map_err(|error| told(&error))
     }
 }
 

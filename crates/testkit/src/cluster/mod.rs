@@ -179,12 +179,24 @@ impl Cluster {
     /// Makes sure that somebody does the work of kube-controller-manager, which a real cluster has, and of the nodes that
     /// are asked for. Ends with the task.
     pub fn start_controllers(&self, settings: Settings) -> JoinHandle<()> {
+        if let Kind::Real(lent) = &self.kind {
+            lent.control(true);
+        }
         let only_nodes = self.embedded().is_none();
         if only_nodes && settings.phantom_nodes == 0 {
             return tokio::spawn(std::future::pending());
         }
         let settings = Settings { only_nodes, ..settings };
         tokio::spawn(controllers::run(self.client(), settings, std::future::pending()))
+    }
+
+    /// Kills what [`start_controllers`](Self::start_controllers) started, the real kube-controller-manager, too.
+    pub async fn kill_controllers(&self, started: JoinHandle<()>) {
+        started.abort();
+        let _ = started.await;
+        if let Kind::Real(lent) = &self.kind {
+            lent.control(false);
+        }
     }
 
     /// Creates definitions and waits until they are served. On a real cluster they may be there already.
