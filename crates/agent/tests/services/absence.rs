@@ -80,7 +80,8 @@ async fn what_an_export_has_no_more_goes_from_imports_also_if_nobody_was_there_t
     };
     until("the label arrives", || async { team().await.as_deref() == Some("sea") }).await;
     fleet.kill(1);
-    fleet.members[0].export_mcs_with(&json!({})).await;
+    let others = json!({"exportedLabels": {"other": "land"}, "exportedAnnotations": {"other": "new"}});
+    fleet.members[0].export_mcs_with(&others).await;
     linger(Duration::from_secs(2)).await;
     fleet.start(1);
     let b = &fleet.members[1];

@@ -18,7 +18,7 @@ use crate::rules::names::NameRule;
 use crate::rules::{
     config_map, endpoint_slice, lease, metadata, namespace, node, pod, rbac, secret, service, workloads,
 };
-use crate::schema;
+use crate::schema::{self, Schema};
 use crate::status::Status;
 use crate::types::{self, Decoded, TypeRef};
 
@@ -132,6 +132,15 @@ fn check_name(value: &Value, expected: &str) -> Result<(), Status> {
 
 /// Looks at every field as a decoder would: unknown ones are dropped and, where asked for, reported; wrong types refuse.
 pub(super) fn decode(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
+    if let Some(schema) = custom_schema(call.resource) {
+        schema.drop_nulls(value);
+    }
+    decode_merged(call, value)
+}
+
+/// The same for what comes of merging. Nobody sent its nulls, so nobody drops them: a field of a custom resource that is
+/// null because all in it was taken away is refused by a real server, too.
+pub(super) fn decode_merged(call: &Call<'_>, value: &mut Value) -> Result<(), Status> {
     let resource = call.resource;
     let decoded = match &resource.source {
         Source::Builtin(Some(ty)) => decode_typed(*ty, value),
@@ -166,11 +175,15 @@ fn decode_custom(resource: &Resource, value: &mut Value) -> Decoded {
         decoded = decode_typed(ty, &mut head);
         object::fields(value).insert("metadata".into(), head["metadata"].take());
     }
-    if let Some(schema) = resource.custom_version().and_then(|version| version.schema.as_ref()) {
+    if let Some(schema) = custom_schema(resource) {
         decoded.unknown.extend(schema.prune(value));
         schema.default(value);
     }
     decoded
+}
+
+fn custom_schema(resource: &Resource) -> Option<&Schema> {
+    resource.custom_version().and_then(|version| version.schema.as_deref())
 }
 
 /// From the version of the request to the one that is stored.

@@ -110,7 +110,7 @@ fn apply_in(
     if call.resource.view != View::Stored {
         merged = admission::from_stored(call.resource, &merged);
     }
-    admission::decode(call, &mut merged)?;
+    admission::decode_merged(call, &mut merged)?;
     let ownership = Ownership::Apply(plan.pending);
     match old {
         Some(old) => update::replace(call, writer, old, merged, ownership),

@@ -5,7 +5,25 @@ use serde_json::{Map, Value};
 use super::structural::Schema;
 
 impl Schema {
-    /// Applies defaults. A null where none is allowed counts as absent: the default takes its place, or the field goes.
+    /// Removes fields that are null where no null is allowed and no default takes their place.
+    pub(crate) fn drop_nulls(&self, value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|name, value| !self.field(name).is_some_and(|schema| schema.drops(value)));
+                for (name, value) in fields {
+                    self.field(name).into_iter().for_each(|schema| schema.drop_nulls(value));
+                }
+            }
+            // Elements keep their place, so a null without a default stays (and is rejected by validation).
+            Value::Array(items) => {
+                let schema = self.items.iter();
+                schema.for_each(|schema| items.iter_mut().for_each(|item| schema.drop_nulls(item)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Applies defaults, also where there is a null and none is allowed.
     pub(crate) fn default(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => self.default_fields(fields),
@@ -15,7 +33,6 @@ impl Schema {
     }
 
     fn default_fields(&self, fields: &mut Map<String, Value>) {
-        fields.retain(|name, value| !self.field(name).is_some_and(|schema| schema.drops(value)));
         for (name, schema) in &self.properties {
             let Some(default) = &schema.default else { continue };
             let absent = fields.get(name).is_none_or(|value| schema.refuses(value));
@@ -30,7 +47,6 @@ impl Schema {
         }
     }
 
-    /// Elements keep their place, so a null without a default stays (and is rejected by validation).
     fn default_items(&self, items: &mut [Value]) {
         let Some(schema) = &self.items else { return };
         for item in items {

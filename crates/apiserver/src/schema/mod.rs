@@ -30,6 +30,7 @@ mod version;
 
 pub(crate) use definition::{Definition, ScalePaths, Version, complete};
 pub(crate) use jsonpath::JsonPath;
+pub(crate) use structural::Schema;
 pub(crate) use version::compare_versions;
 
 #[cfg(test)]

@@ -64,6 +64,7 @@ fn a_realistic_object_is_pruned_defaulted_and_checked() {
         "status": {"clusters": [{"cluster": "a"}, {"cluster": "b"}]},
     });
     assert_eq!(schema.prune(&mut import), ["spec.ports[0].nodePort"]);
+    schema.drop_nulls(&mut import);
     schema.default(&mut import);
     let spec = json!({"type": "ClusterSetIP", "ports": [{"port": 80, "protocol": "TCP"}], "sessionAffinity": "None"});
     assert_eq!(import["spec"], spec);

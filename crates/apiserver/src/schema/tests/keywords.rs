@@ -326,6 +326,7 @@ fn defaults_fill_what_is_absent_or_null() {
     let mut value = json!({
         "null": null, "dropped": null, "nullable": null, "kept": "k", "list": [{}, {"p": "UDP"}], "map": {"a": null, "b": 1},
     });
+    schema.drop_nulls(&mut value);
     schema.default(&mut value);
     assert_eq!(
         value,

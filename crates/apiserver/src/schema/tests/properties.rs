@@ -82,6 +82,7 @@ proptest! {
     fn no_value_makes_the_schema_panic(value in object(), old in prop::option::of(object())) {
         RICH.validate(&value, old.as_ref());
         let mut changed = value;
+        RICH.drop_nulls(&mut changed);
         RICH.default(&mut changed);
         RICH.prune(&mut changed);
         RICH.validate(&changed, old.as_ref());
