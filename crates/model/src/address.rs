@@ -31,6 +31,8 @@ pub enum Dropped {
     Undeclared,
     /// More endpoints than a slice, or an offer, may have.
     TooMany,
+    /// None of its ports is one that others see.
+    NotExposed,
 }
 
 impl Dropped {
@@ -46,6 +48,7 @@ impl Dropped {
             Dropped::Metadata => "metadata",
             Dropped::Undeclared => "undeclared",
             Dropped::TooMany => "too_many",
+            Dropped::NotExposed => "not_exposed",
         }
     }
 }

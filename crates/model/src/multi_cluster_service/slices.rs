@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use tombolo_api::karmada::MANAGED_LABEL;
@@ -137,10 +137,21 @@ pub(super) fn dispatch(view: &View<'_>, roles: &Roles<'_>, exposed: &Exposed, pl
             let family = family(slice).unwrap_or_default();
             let (endpoints, dropped) = selection::endpoints(slice, family, &member.declared, false);
             left_out.extend(dropped.into_keys());
+            let ports = shown(exposed, slice);
+            // Endpoints without any of the exposed ports get no traffic.
+            if ports.is_none() && !endpoints.is_empty() {
+                left_out.insert(Dropped::NotExposed);
+            }
+            let endpoints = if ports.is_some() { endpoints } else { Vec::new() };
+            let seen = EndpointSlice {
+                endpoints: Some(endpoints),
+                ports: Some(ports.unwrap_or_default()),
+                ..slice.clone()
+            };
             for consumer in roles.consumption.keys().filter(|consumer| **consumer != source.as_str()) {
                 let Some((consumer, _)) = view.members.get_key_value(*consumer) else { continue };
                 let Some(namespace) = names::execution_namespace(consumer) else { continue };
-                let (place, work) = sent(view, exposed, source, (slice, &endpoints), namespace);
+                let (place, work) = sent(view, source, &seen, namespace);
                 if held.get(&place).is_some_and(|held| is_newer(held, slice)) {
                     plan.keep.insert(place);
                 } else {
@@ -174,30 +185,26 @@ fn is_newer(held: &Work, reported: &EndpointSlice) -> bool {
     })
 }
 
-/// The Work that brings a slice of `source` to the member whose namespace it is.
-fn sent(
-    view: &View<'_>,
-    exposed: &Exposed,
-    source: &ClusterId,
-    (reported, endpoints): (&EndpointSlice, &[Endpoint]),
-    namespace: String,
-) -> (Place, Work) {
+/// The ports of a slice that others see; nothing if it has some, but none of those.
+fn shown(exposed: &Exposed, slice: &EndpointSlice) -> Option<Vec<EndpointPort>> {
+    let given = selection::ports(slice);
+    let had_any = !given.is_empty();
+    let seen: Vec<EndpointPort> =
+        given.into_iter().filter(|port| exposed.shows(port.name.as_deref())).collect();
+    (!seen.is_empty() || !had_any).then_some(seen)
+}
+
+/// The Work that brings what is seen of a slice of `source` to the member whose namespace it is.
+fn sent(view: &View<'_>, source: &ClusterId, seen: &EndpointSlice, namespace: String) -> (Place, Work) {
     let service = view.service();
-    let name = reported.metadata.name.as_deref().unwrap_or_default();
+    let name = seen.metadata.name.as_deref().unwrap_or_default();
     let place = (namespace, names::dispatched_work(&service, source, name));
-    let mut annotations = Version::of_copy(&reported.metadata).annotations();
+    let mut annotations = Version::of_copy(&seen.metadata).annotations();
     annotations.extend(text(&[
         (PROVISION_CLUSTER_ANNOTATION, source.as_str()),
         (NAMESPACE_ANNOTATION, &place.0),
         (NAME_ANNOTATION, &place.1),
     ]));
-    let given = selection::ports(reported);
-    let ports: Vec<EndpointPort> =
-        given.iter().filter(|port| exposed.shows(port.name.as_deref())).cloned().collect();
-    let family = family(reported).unwrap_or_default();
-    // Endpoints without any of the exposed ports get no traffic.
-    let is_hidden = ports.is_empty() && !given.is_empty();
-    let endpoints = if is_hidden { Vec::new() } else { endpoints.to_vec() };
     let slice = EndpointSlice {
         metadata: ObjectMeta {
             name: Some(names::dispatched_slice(&service, source, name)),
@@ -211,9 +218,9 @@ fn sent(
             annotations: Some(annotations),
             ..ObjectMeta::default()
         },
-        address_type: family.to_string(),
-        endpoints: Some(endpoints),
-        ports: Some(ports),
+        address_type: family(seen).unwrap_or_default().to_string(),
+        endpoints: seen.endpoints.clone(),
+        ports: seen.ports.clone(),
     };
     let mut work = work(view, &place, manifest(&slice));
     work.metadata.labels = Some(slice_labels(&service));

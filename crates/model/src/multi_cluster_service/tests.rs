@@ -548,6 +548,28 @@ fn what_is_left_out_of_a_report_is_told_with_its_reason() {
     assert_eq!(plan(&view).left_out, BTreeMap::from([(id("member1"), both)]));
 }
 
+#[test]
+fn endpoints_without_an_exposed_port_are_told_and_not_sent() {
+    let mut world = World::new(json!({"ports": [{"port": 80}]})).reports("member1", "foo-a", 1);
+    assert_eq!(world.plan().left_out, BTreeMap::new(), "its port is the one that is exposed");
+    for work in &mut world.works {
+        let manifests = &mut work.spec.workload.as_mut().unwrap().manifests;
+        manifests[0]["ports"] = json!([{"name": "another", "port": 9, "protocol": "TCP"}]);
+    }
+    assert_eq!(world.plan().left_out, BTreeMap::from([(id("member1"), [Dropped::NotExposed].into())]));
+    let slices: Vec<Value> = world
+        .plan()
+        .works
+        .values()
+        .filter_map(|work| {
+            let manifest = work.spec.workload.as_ref()?.manifests.first()?.clone();
+            (manifest["kind"] == "EndpointSlice").then_some(manifest)
+        })
+        .collect();
+    assert!(!slices.is_empty());
+    assert!(slices.iter().all(|slice| slice["endpoints"] == json!([])), "{slices:?}");
+}
+
 fn clusters() -> impl Strategy<Value = Vec<String>> {
     prop::sample::subsequence(vec!["member1", "member2", "member3", "gone"], 0..=4)
         .prop_map(|names| names.into_iter().map(str::to_owned).collect())

@@ -189,7 +189,7 @@ fn problem(reason: Dropped) -> &'static str {
         Dropped::LinkLocal => "a link-local address; left out",
         Dropped::Multicast => "a multicast address; left out",
         Dropped::Metadata => "the address of a cloud's metadata service; left out",
-        Dropped::Undeclared | Dropped::TooMany => "left out",
+        Dropped::Undeclared | Dropped::TooMany | Dropped::NotExposed => "left out",
     }
 }
 
