@@ -320,6 +320,12 @@ impl Fleet {
     }
 }
 
+/// Whether a slice was brought from another cluster.
+pub(crate) fn is_imported(slice: &EndpointSlice) -> bool {
+    let writer = slice.labels().get("endpointslice.kubernetes.io/managed-by");
+    writer.is_some_and(|writer| writer == "endpointslice-dispatch-controller.karmada.io")
+}
+
 /// The Service of the example in specs/003.
 pub(crate) fn template() -> Value {
     json!({
@@ -393,9 +399,7 @@ impl Member {
     /// The slices that came from elsewhere.
     pub(crate) async fn imported(&self) -> Vec<EndpointSlice> {
         let mut slices = self.slices().await;
-        let writer = "endpointslice.kubernetes.io/managed-by";
-        let dispatcher = "endpointslice-dispatch-controller.karmada.io";
-        slices.retain(|slice| slice.labels().get(writer).is_some_and(|value| value == dispatcher));
+        slices.retain(is_imported);
         slices
     }
 

@@ -1,16 +1,20 @@
 //! `LocalFirst`: endpoints of other clusters stand behind a Service only while too few of its own are ready.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, Service};
-use kube::api::PostParams;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tombolo_api::karmada::work::Work;
+use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_testkit::{embedded_only, linger, timely, until, within};
 
-use crate::fleet::{Fleet, Member, NAMESPACE, apply, template};
+use crate::fleet::{Fleet, Member, NAMESPACE, apply, is_imported, template};
+use crate::watchman::{Seen, Watchman};
 
 const LOCAL: &str = "10.2.0.1";
 const REMOTE: &str = "10.1.0.1";
@@ -107,6 +111,64 @@ async fn a_readiness_that_flaps_every_second_switches_once_and_the_service_is_ne
     }
     let switches = seen.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert_eq!(switches, 1, "{seen:?}");
+}
+
+/// Whether one of the slices has a ready endpoint.
+fn any_ready<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> bool {
+    slices.into_iter().any(|slice| {
+        let endpoints = slice.endpoints.iter().flatten();
+        endpoints.clone().any(|one| one.conditions.as_ref().is_none_or(|is| is.ready != Some(false)))
+    })
+}
+
+/// The imported slices whose change left nothing ready behind the Service, in the order in which it all happened.
+fn gaps(before: Vec<EndpointSlice>, seen: &[Seen<EndpointSlice>]) -> Vec<String> {
+    let mut present: BTreeMap<String, EndpointSlice> =
+        before.into_iter().map(|slice| (slice.name_any(), slice)).collect();
+    let mut gaps = Vec::new();
+    let is_of_foo =
+        |slice: &EndpointSlice| slice.labels().get(SERVICE_NAME_LABEL).is_some_and(|name| name == "foo");
+    for event in seen.iter().filter(|event| is_of_foo(event.object())) {
+        let name = event.object().name_any();
+        match event {
+            Seen::Put(slice) => drop(present.insert(name.clone(), slice.clone())),
+            Seen::Gone(_) => drop(present.remove(&name)),
+        }
+        if is_imported(event.object()) && !any_ready(present.values()) {
+            gaps.push(format!("{event:?}"));
+        }
+    }
+    gaps
+}
+
+/// When the last local endpoint fails, nobody can be faster than the news of it. But nothing that we write, whatever local
+/// endpoints do at the time, may be what takes the last ready endpoint away.
+#[tokio::test(start_paused = true)]
+async fn no_write_of_ours_leaves_the_service_without_a_ready_endpoint() {
+    let fleet = shared(local_first(), &[(LOCAL, true)]).await;
+    let member2 = &fleet.members[1];
+    let (before, watchman) = (member2.slices().await, Watchman::post(member2.api()).await);
+    let mut switches = 0;
+    for (place, pause) in [300, 1_700, 11_300, 700, 12_100, 2_900, 10_900, 10_100].into_iter().enumerate() {
+        let attached = member2.is_attached().await;
+        member2.some_endpoints("foo-abc", &[(LOCAL, place % 2 == 1)]).await;
+        sleep(Duration::from_millis(pause)).await;
+        switches += u32::from(attached != member2.is_attached().await);
+    }
+    until("attached or not, something is ready", || async { any_ready(&member2.slices().await) }).await;
+    assert!(switches >= 2, "remote endpoints came and went: {switches}");
+    assert_eq!(gaps(before, &watchman.dismiss()), [""; 0]);
+
+    // Somebody else's hand shows that such a gap would have been seen.
+    member2.some_endpoints("foo-abc", &[(LOCAL, false)]).await;
+    member2.become_attached(true).await;
+    let (before, watchman) = (member2.slices().await, Watchman::post(member2.api()).await);
+    let api = member2.api::<EndpointSlice>();
+    for slice in member2.imported().await {
+        api.delete(&slice.name_any(), &DeleteParams::default()).await.unwrap();
+    }
+    until("it is repaired", || async { member2.is_attached().await }).await;
+    assert!(!gaps(before, &watchman.dismiss()).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
