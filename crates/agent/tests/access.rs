@@ -207,6 +207,15 @@ async fn do_everything(a: &Cluster, b: &Cluster) {
         imports.delete(name, &DeleteParams::default()).await.unwrap();
     }
     until("given back", || async { !made("other").await }).await;
+    // Otherwise there is none to be deleted with its last export.
+    let derived = async || {
+        imports
+            .get_opt("echo")
+            .await
+            .unwrap()
+            .is_some_and(|found| found.metadata.deletion_timestamp.is_none())
+    };
+    until("derived again", || async { derived().await }).await;
     let (first, today): (Api<kep::ServiceExport>, Api<mcs::ServiceExport>) =
         (Api::namespaced(a.client(), "demo"), Api::namespaced(a.client(), "demo"));
     first.delete("echo", &DeleteParams::default()).await.unwrap();
