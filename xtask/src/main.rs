@@ -16,8 +16,9 @@ mod simulate;
 mod soak;
 mod test;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 
@@ -83,8 +84,12 @@ fn report(error: &dyn std::error::Error) {
     }
 }
 
-/// The root of the checkout.
+/// The root of the checkout that Cargo was called in. The one that this was built in may be another, where several share a
+/// folder for what they build.
 fn root() -> &'static Path {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package)
+    static PACKAGE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let called = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        called.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into())
+    });
+    PACKAGE.parent().unwrap_or(&PACKAGE)
 }

@@ -18,10 +18,12 @@ pub(crate) struct Program {
     pub(crate) target: &'static str,
     /// Modules that are left out on real servers, and why.
     pub(crate) embedded: &'static [(&'static str, &'static str)],
+    /// How many of its tests run at the same time on real servers.
+    threads: &'static str,
 }
 
 const fn program(package: &'static str, target: &'static str) -> Program {
-    Program { package, target, embedded: &[] }
+    Program { package, target, embedded: &[], threads: MANY }
 }
 
 /// In this order; what breaks first tells most.
@@ -46,6 +48,7 @@ pub(crate) const PROGRAMS: [Program; 18] = [
         package: "tombolo-cli",
         target: "hub",
         embedded: &[("simulation::", "paused time, and faults that follow from a seed")],
+        threads: MANY,
     },
     Program {
         package: "tombolo-cli",
@@ -57,6 +60,7 @@ pub(crate) const PROGRAMS: [Program; 18] = [
             ("ordinary_user::", ITS_OWN),
             ("streams::", ITS_OWN),
         ],
+        threads: FEW,
     },
 ];
 
@@ -65,8 +69,10 @@ const ITS_OWN: &str = "it is about the playground and its own servers";
 /// The variable that the test kit reads.
 const SERVER: &str = "TOMBOLO_TEST_APISERVER";
 
-/// How many tests run at the same time. Each has servers of its own, and waits for them most of the time.
-const THREADS: &str = "--test-threads=8";
+/// Each test has servers of its own, and waits for them most of the time.
+const MANY: &str = "--test-threads=8";
+/// A playground starts all its servers anew, with the nodes of three clusters.
+const FEW: &str = "--test-threads=3";
 
 /// What is said of those that needed a second attempt.
 const SECOND: &str = "only at the second attempt, alone";
@@ -74,18 +80,33 @@ const SECOND: &str = "only at the second attempt, alone";
 /// Runs them on the embedded server, with all their modules.
 pub(crate) fn run_embedded(tools: &[PathBuf]) -> Result<Outcomes, Failure> {
     let path = path_with(tools.iter().cloned())?;
-    run(|command, _| {
+    let mut all = Outcomes::default();
+    for program in &PROGRAMS {
+        let mut command = tests_of(program);
         command.env("PATH", &path).env(SERVER, "embedded");
-    })
+        all.add(run(program, command)?);
+    }
+    Ok(all)
 }
 
-/// Runs them on the real servers in `folder`.
-pub(crate) fn run_real(tools: &[PathBuf], folder: &Path) -> Result<Outcomes, Failure> {
+/// Runs them on the real servers in `folder`. Returns also those that were not begun, because it was too late.
+pub(crate) fn run_real(
+    tools: &[PathBuf],
+    folder: &Path,
+    deadline: Option<Instant>,
+) -> Result<(Outcomes, Vec<&'static str>), Failure> {
     let path = path_with(tools.iter().cloned().chain([folder.to_owned()]))?;
-    let mut outcomes = run(|command, program| {
+    let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
+    for program in &PROGRAMS {
+        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            not_begun.push(program.target);
+            continue;
+        }
         let modules = program.embedded.iter().flat_map(|(module, _)| ["--skip", module]);
-        command.args(["--", THREADS]).args(modules).env("PATH", &path).env(SERVER, "kube");
-    })?;
+        let mut command = tests_of(program);
+        command.args(["--", program.threads]).args(modules).env("PATH", &path).env(SERVER, "kube");
+        outcomes.add(run(program, command)?);
+    }
     for program in &PROGRAMS {
         let failed = outcomes.of(program.target).filter(|(_, verdict)| **verdict == Verdict::Failed);
         for test in failed.map(|(test, _)| test.to_owned()).collect::<Vec<_>>() {
@@ -94,7 +115,7 @@ pub(crate) fn run_real(tools: &[PathBuf], folder: &Path) -> Result<Outcomes, Fai
             }
         }
     }
-    Ok(outcomes)
+    Ok((outcomes, not_begun))
 }
 
 /// Eight tests share two cores with some thirty servers, whose time cannot be paused: what fails there is given a second
@@ -108,21 +129,15 @@ fn passes_alone(program: &Program, test: &str, path: &OsStr) -> Result<bool, Fai
     Ok(well && outcomes.count(passed) == 1)
 }
 
-/// Runs all of them, each as `finish` says.
-fn run(finish: impl Fn(&mut Command, &Program)) -> Result<Outcomes, Failure> {
-    let mut all = Outcomes::default();
-    for program in &PROGRAMS {
-        let mut command = tests_of(program);
-        finish(&mut command, program);
-        let begin = Instant::now();
-        let (well, mut outcomes) = follow(command)?;
-        println!("{} {} took {} s", program.package, program.target, begin.elapsed().as_secs());
-        if !well && outcomes.count(|verdict| *verdict == Verdict::Failed) == 0 {
-            outcomes.set(program.target, "the program itself", Verdict::Failed);
-        }
-        all.add(outcomes);
+/// Runs the tests of one.
+fn run(program: &Program, command: Command) -> Result<Outcomes, Failure> {
+    let begin = Instant::now();
+    let (well, mut outcomes) = follow(command)?;
+    println!("{} {} took {} s", program.package, program.target, begin.elapsed().as_secs());
+    if !well && outcomes.count(|verdict| *verdict == Verdict::Failed) == 0 {
+        outcomes.set(program.target, "the program itself", Verdict::Failed);
     }
-    Ok(all)
+    Ok(outcomes)
 }
 
 /// Chosen from the whole workspace, so that nothing is built anew with other features.
