@@ -221,6 +221,7 @@ async fn do_everything(a: &Cluster, b: &Cluster) {
     first.delete("echo", &DeleteParams::default()).await.unwrap();
     today.delete("echo", &DeleteParams::default()).await.unwrap();
     until("gone", || async { imported(b).await == 0 }).await;
+    until("the import, too", || async { imports.get_opt("echo").await.unwrap().is_none() }).await;
 }
 
 /// Of the life of a token for an hour.

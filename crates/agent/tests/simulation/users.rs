@@ -50,7 +50,12 @@ impl Run {
         if SERVICES[which].2 {
             value["spec"]["clusterIP"] = json!("None");
         }
-        self.world.members[place].apply::<Service>(&key, &value).await;
+        let member = &self.world.members[place];
+        match member.sight.services.get(&key) {
+            // As `kubectl apply` and `kubectl edit` do it: a selector is changed key by key.
+            Some(_) => member.edit::<Service>(&key, &json!({"spec": value["spec"]})).await,
+            None => member.apply::<Service>(&key, &value).await,
+        }
     }
 
     pub(crate) async fn delete_service(&mut self, place: usize, which: usize) {
