@@ -76,8 +76,12 @@ where
     cache.listen(move |object| {
         let said = json!(object)["status"]["conditions"].take();
         let mut state = locked(&state);
-        for condition in said.as_array().into_iter().flatten() {
-            let id = (object.uid().unwrap_or_default(), condition["type"].to_string());
+        let (uid, said) = (object.uid().unwrap_or_default(), said.as_array().cloned().unwrap_or_default());
+        let is_said = |type_: &String| said.iter().any(|condition| condition["type"].to_string() == *type_);
+        // A condition that was taken back begins anew when it returns.
+        state.claims.transitions.retain(|(other, type_), _| *other != uid || is_said(type_));
+        for condition in &said {
+            let id = (uid.clone(), condition["type"].to_string());
             let now = (condition["status"].clone(), condition["lastTransitionTime"].clone());
             let before = state.claims.transitions.insert(id, now.clone());
             if let Some(before) = before.filter(|before| before.0 == now.0 && before.1 != now.1) {
