@@ -1,6 +1,6 @@
 //! What is said, against what is: conditions of exports and the members' watermarks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -77,9 +77,9 @@ where
         let said = json!(object)["status"]["conditions"].take();
         let mut state = locked(&state);
         let (uid, said) = (object.uid().unwrap_or_default(), said.as_array().cloned().unwrap_or_default());
-        let is_said = |type_: &String| said.iter().any(|condition| condition["type"].to_string() == *type_);
+        let types: BTreeSet<String> = said.iter().map(|condition| condition["type"].to_string()).collect();
         // A condition that was taken back begins anew when it returns.
-        state.claims.transitions.retain(|(other, type_), _| *other != uid || is_said(type_));
+        state.claims.transitions.retain(|(other, type_), _| *other != uid || types.contains(type_));
         for condition in &said {
             let id = (uid.clone(), condition["type"].to_string());
             let now = (condition["status"].clone(), condition["lastTransitionTime"].clone());
