@@ -39,7 +39,7 @@ impl Default for Controllers {
 /// What a Service's selector makes of its pods.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Selection {
-    /// There is no Service, or none with a selector: slices are left to others.
+    /// There is no Service of which the pods are, or none with a selector.
     None,
     Nothing,
     Pods,

@@ -16,14 +16,14 @@ use tokio::time::Instant;
 use tombolo_api::mcs;
 use tombolo_api::tombolo::{Dialect, OFFER_LABEL};
 use tombolo_model::names;
-use tombolo_runtime::{Cache, Change, Key};
+use tombolo_runtime::{Cache, Key};
 
 use crate::claims::{self, Claims};
+use crate::closure::Closures;
 use crate::convergence::{Exempt, FORGED};
 use crate::failures::FOR_EVER;
 use crate::log::{Log, locked};
 use crate::native;
-use crate::schedule::{SERVICES, key};
 use crate::truth::{Name, Offered, Origin, Truth, addresses, lean, meaning, origin, service};
 use crate::world::{Member, World};
 
@@ -89,8 +89,6 @@ struct Endpoint {
 #[derive(Default)]
 pub(crate) struct State {
     settled: BTreeSet<Endpoint>,
-    /// Services of consumers behind which only remote endpoints stand.
-    closed: BTreeSet<(String, Key)>,
     /// Every address that a source has ever had for a service, inside of what it declares.
     published: BTreeSet<(String, Key, String)>,
     broken: Vec<Broken>,
@@ -120,8 +118,7 @@ pub(crate) struct Guard {
     touched: BTreeMap<Key, (Instant, BTreeSet<usize>)>,
     beats: BTreeMap<String, (Option<String>, Instant)>,
     foreign: Vec<(usize, Foreign, Key, Value)>,
-    /// When a user last did something about a Service that was, or may become, closed.
-    opened: BTreeMap<(String, Key), Instant>,
+    pub(crate) closures: Closures,
     looks: usize,
     /// What is untrue, since when.
     lies: BTreeMap<String, Instant>,
@@ -129,8 +126,6 @@ pub(crate) struct Guard {
     pub(crate) watched: usize,
     /// How many of them stood behind native names.
     pub(crate) watched_natives: usize,
-    /// How many Services had only remote endpoints, summed in the same way.
-    pub(crate) watched_closures: usize,
 }
 
 impl Guard {
@@ -140,7 +135,7 @@ impl Guard {
             let (state, cache) = (guard.state.clone(), Arc::downgrade(&member.sight.slices));
             let (consumer, log) = (member.name().to_owned(), guard.log.clone());
             member.sight.slices.listen(move |slice| check(&state, &cache, &consumer, slice, &log));
-            guard.watch_closed(member);
+            guard.closures.watch(member, &guard.state, &guard.log);
             follow(&guard.log, member);
             claims::watch_conditions(&guard.state, member, &guard.log);
         }
@@ -175,41 +170,8 @@ impl Guard {
     }
 
     /// A user is about to do something after which local endpoints may stand behind a Service again.
-    pub(crate) fn open(&mut self, place: usize, key: &Key, world: &World) {
-        let service = (world.members[place].name().to_owned(), key.clone());
-        locked(&self.state).closed.remove(&service);
-        self.opened.insert(service, Instant::now());
-    }
-
-    /// Takes note of Services that are closed and that nobody is about to open.
-    fn find_the_closed(&mut self, world: &World) {
-        for member in world.members.iter().filter(|member| is_long_ago(member.unobstructed)) {
-            for key in (0..SERVICES.len()).map(key).filter(|key| native::is_closed(member, key)) {
-                let service = (member.name().to_owned(), key);
-                if is_long_ago(self.opened.get(&service).copied()) {
-                    locked(&self.state).closed.insert(service);
-                }
-            }
-        }
-        self.watched_closures += locked(&self.state).closed.len();
-    }
-
-    /// Watches every slice that the member's own controllers write.
-    fn watch_closed(&self, member: &Member) {
-        let (state, log, consumer) = (self.state.clone(), self.log.clone(), member.name().to_owned());
-        let imports = Arc::downgrade(&member.sight.mcs_imports);
-        member.sight.slices.listen_to_changes(move |change| {
-            let Change::Put { new: slice, .. } = change else { return };
-            let Some((key, imports)) = native::leads_home(slice).zip(imports.upgrade()) else { return };
-            let mut state = locked(&state);
-            let import = imports.get(&key);
-            if state.closed.contains(&(consumer.clone(), key.clone()))
-                && native::is_remote_only(import.as_deref())
-            {
-                let what = format!("{key} in {consumer} has local endpoints: {:?}", addresses(slice));
-                state.report(&log, Invariant::Closure, what);
-            }
-        });
+    pub(crate) fn open(&mut self, member: &Member, key: &Key) {
+        self.closures.open(member, key);
     }
 
     pub(crate) fn allow(&self, source: &str, key: &Key, address: &str) {
@@ -225,7 +187,7 @@ impl Guard {
     pub(crate) async fn look(&mut self, world: &World, exempt: &Exempt) -> Result<(), Broken> {
         self.listen_to_hearts(world);
         self.find_the_dead(world);
-        self.find_the_closed(world);
+        self.closures.look(world);
         if self.looks.is_multiple_of(SETTLE_EVERY) {
             self.settle(world, exempt);
         }
@@ -288,12 +250,11 @@ impl Guard {
             lies.extend(claims::lies(world, &truth, name, &import, exempt, is_heard));
             for consumer in world.members.iter().filter(|member| is_long_ago(member.unobstructed)) {
                 let present = present(consumer);
-                let native = if name.0 == Dialect::Mcs {
-                    native::slices(&truth, consumer, &name.1)
-                } else {
-                    Vec::new()
-                };
-                for slice in truth.slices(name, &import, &consumer.config.cluster).into_iter().chain(native) {
+                let mut slices = truth.slices(name, &import, &consumer.config.cluster);
+                if name.0 == Dialect::Mcs {
+                    slices.extend(native::slices(&truth, consumer, &name.1));
+                }
+                for slice in slices {
                     let Some(from) = origin(&slice) else { continue };
                     let Some(held) = present.get(&from) else { continue };
                     let settled = addresses(&slice).into_iter().filter(|address| held.contains(address));

@@ -11,6 +11,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a person reads the log of a failing seed")]
 
 mod claims;
+mod closure;
 mod controllers;
 mod convergence;
 mod failures;

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use tombolo_api::karmada::strategy::{ImportStrategy, STRATEGY_ANNOTATION};
+use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
 use tombolo_api::mcs::ServiceImport;
-use tombolo_api::service::{MANAGED_BY_LABEL, SERVICE_NAME_LABEL, STOCK_SLICE_CONTROLLER};
-use tombolo_api::tombolo::{Dialect, NATIVE_NAMING_FINALIZER, SET_ASIDE_SELECTOR_KEY};
+use tombolo_api::service::SERVICE_NAME_LABEL;
+use tombolo_api::tombolo::{Dialect, NATIVE_IMPORT_LABEL, NATIVE_NAMING_FINALIZER, SET_ASIDE_SELECTOR_KEY};
 use tombolo_model::strategy::{self, Plan, Situation, Source, Step, plan};
 use tombolo_runtime::Key;
 
@@ -48,7 +48,7 @@ impl Run {
 
     pub(crate) async fn use_strategy(&mut self, place: usize, which: usize, word: Option<&str>) {
         let key = self.touch(place, which, &format!("strategy {word:?}"));
-        self.guard.open(place, &key, &self.world);
+        self.guard.open(&self.world.members[place], &key);
         let patch = json!({"metadata": {"annotations": {STRATEGY_ANNOTATION: word}}});
         self.world.members[place].edit::<ServiceImport>(&key, &patch).await;
     }
@@ -57,22 +57,23 @@ impl Run {
     pub(crate) async fn tamper_with_native(&mut self, place: usize, which: usize) {
         let kind = self.dice.u32(0..4);
         let key = self.touch(place, which, &format!("a user tampers with the native name ({kind})"));
-        self.guard.open(place, &key, &self.world);
+        self.guard.open(&self.world.members[place], &key);
         let member = &self.world.members[place];
         let selector = json!({"spec": {"selector": {SET_ASIDE_SELECTOR_KEY: null}}});
+        let imported = behind(member, &key).into_iter().filter(|slice| origin(slice).is_some());
+        let imported: Vec<Key> = imported.map(|slice| Key::of(&*slice)).collect();
         match kind {
             0 => member.edit::<Service>(&key, &selector).await,
             1 if is_made(member, &key) => member.delete::<Service>(&key).await,
             1 => {}
+            2 => {
+                for slice in imported {
+                    member.delete::<EndpointSlice>(&slice).await;
+                }
+            }
             _ => {
-                for slice in behind(member, &key) {
-                    match (origin(&slice).is_some(), kind) {
-                        (true, 2) => member.delete::<EndpointSlice>(&Key::of(&*slice)).await,
-                        (true, _) => {
-                            member.edit::<EndpointSlice>(&Key::of(&*slice), &json!({"endpoints": []})).await
-                        }
-                        (false, _) => {}
-                    }
+                for slice in imported {
+                    member.edit::<EndpointSlice>(&slice, &json!({"endpoints": []})).await;
                 }
             }
         }
@@ -80,7 +81,7 @@ impl Run {
 }
 
 /// The slices behind a Service of the own name, whoever wrote them.
-fn behind(member: &Member, key: &Key) -> Vec<Arc<EndpointSlice>> {
+pub(crate) fn behind(member: &Member, key: &Key) -> Vec<Arc<EndpointSlice>> {
     let slices = member.sight.slices.within(&key.namespace).into_iter();
     slices.filter(|slice| slice.labels().get(SERVICE_NAME_LABEL) == Some(&key.name)).collect()
 }
@@ -88,7 +89,7 @@ fn behind(member: &Member, key: &Key) -> Vec<Arc<EndpointSlice>> {
 /// Whether the Service of the name was made for an import.
 fn is_made(member: &Member, key: &Key) -> bool {
     let found = member.sight.services.get(key);
-    found.is_some_and(|found| found.labels().contains_key(tombolo_api::tombolo::NATIVE_IMPORT_LABEL))
+    found.is_some_and(|found| found.labels().contains_key(NATIVE_IMPORT_LABEL))
 }
 
 /// What the model wants of a name in a member.
@@ -157,27 +158,4 @@ fn judge_import(place: &str, import: &ServiceImport, plan: &Plan, found: &mut Ve
             found.push(format!("{place}: {} should say {wanted}, says {said:?}", Key::of(import)));
         }
     }
-}
-
-/// Whether an import that is there to stay asks for remote endpoints only.
-pub(crate) fn is_remote_only(import: Option<&ServiceImport>) -> bool {
-    let import = import.filter(|import| import.metadata.deletion_timestamp.is_none());
-    import.and_then(strategy::of_import) == Some(Ok(ImportStrategy::RemoteOnly))
-}
-
-/// The service of a slice with endpoints that the member's own controllers wrote.
-pub(crate) fn leads_home(slice: &EndpointSlice) -> Option<Key> {
-    let label = |key: &str| slice.labels().get(key);
-    label(MANAGED_BY_LABEL).filter(|manager| *manager == STOCK_SLICE_CONTROLLER)?;
-    slice.endpoints.as_ref().filter(|endpoints| !endpoints.is_empty())?;
-    Some(Key::new(slice.namespace()?, label(SERVICE_NAME_LABEL)?.clone()))
-}
-
-/// Whether `RemoteOnly` is carried out for a Service of the member's own.
-pub(crate) fn is_closed(member: &Member, key: &Key) -> bool {
-    let import = member.sight.mcs_imports.get(key);
-    let present = member.sight.services.get(key);
-    is_remote_only(import.as_deref())
-        && present.is_some_and(|service| strategy::is_put_aside(&service))
-        && behind(member, key).iter().all(|slice| leads_home(slice).is_none())
 }

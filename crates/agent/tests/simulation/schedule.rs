@@ -117,9 +117,10 @@ impl Run {
             return Err(Broken::new(Invariant::Quiet, what));
         }
         self.converged().map_err(|why| not_converged(&format!("it did not stay so: {why}")))?;
-        let Guard { watched, watched_natives, watched_closures, .. } = &self.guard;
+        let Guard { watched, watched_natives, closures, .. } = &self.guard;
         self.log.note(&format!(
-            "end: looked at {watched} endpoints, {watched_natives} of native names, and at {watched_closures} closures"
+            "end: looked at {watched} endpoints, {watched_natives} of native names, and at {} closures",
+            closures.watched
         ));
         Ok(())
     }

@@ -60,7 +60,7 @@ impl Run {
 
     pub(crate) async fn delete_service(&mut self, place: usize, which: usize) {
         let key = self.touch(place, which, "delete the Service");
-        self.guard.open(place, &key, &self.world);
+        self.guard.open(&self.world.members[place], &key);
         self.world.members[place].delete::<Service>(&key).await;
     }
 
@@ -135,7 +135,7 @@ impl Run {
         }
         for which in (0..SERVICES.len()).filter(|which| SERVICES[*which].0 == "late") {
             let key = self.touch(place, which, "its namespace is deleted");
-            self.guard.open(place, &key, &self.world);
+            self.guard.open(&self.world.members[place], &key);
         }
         self.world.members[place].controllers.pods.retain(|key, _| key.namespace != "late");
         self.world.members[place].delete_namespace("late").await;
