@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
+use tombolo_api::mcs;
 use tombolo_testkit::{Outage, embedded_only, linger, until, within};
 
 use crate::fleet::Fleet;
@@ -80,8 +82,9 @@ async fn what_an_export_has_no_more_goes_from_imports_also_if_nobody_was_there_t
     };
     until("the label arrives", || async { team().await.as_deref() == Some("sea") }).await;
     fleet.kill(1);
-    let others = json!({"exportedLabels": {"other": "land"}, "exportedAnnotations": {"other": "new"}});
-    fleet.members[0].export_mcs_with(&others).await;
+    let export = fleet.members[0].api::<mcs::ServiceExport>();
+    let none = json!({"spec": {"exportedLabels": null, "exportedAnnotations": null}});
+    export.patch("echo", &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
     linger(Duration::from_secs(2)).await;
     fleet.start(1);
     let b = &fleet.members[1];

@@ -184,11 +184,12 @@ async fn the_old_owner_of_a_name_stops_when_the_name_has_a_new_one() {
     fleet.members[0].link.heal();
     let old = &fleet.members[0];
     until("the old owner stops", || async { old.has_stopped() }).await;
-    linger(Duration::from_secs(30)).await;
+    // Long enough for several heartbeats, on any server.
+    tokio::time::sleep(Duration::from_secs(30)).await;
     let holder = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
     let beats = of_beats.dismiss();
     assert!(beats.iter().all(|beat| holder(beat.object()).as_deref() == Some("somebody-else")), "{beats:?}");
-    assert!(!beats.is_empty(), "somebody beats");
+    assert!(beats.len() > 3, "{beats:?}");
     let seen = of_clusters.dismiss();
     assert!(seen.iter().all(|seen| ready(seen.object()) == "True"), "{seen:?}");
     running.abort();
