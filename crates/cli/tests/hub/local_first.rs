@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tombolo_api::karmada::work::Work;
 use tombolo_api::service::SERVICE_NAME_LABEL;
+use tombolo_model::strategy::ready_endpoints;
 use tombolo_testkit::{embedded_only, linger, timely, until, within};
 
 use crate::fleet::{Fleet, Member, NAMESPACE, apply, is_imported, template};
@@ -113,14 +114,6 @@ async fn a_readiness_that_flaps_every_second_switches_once_and_the_service_is_ne
     assert_eq!(switches, 1, "{seen:?}");
 }
 
-/// Whether one of the slices has a ready endpoint.
-fn any_ready<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> bool {
-    slices.into_iter().any(|slice| {
-        let endpoints = slice.endpoints.iter().flatten();
-        endpoints.clone().any(|one| one.conditions.as_ref().is_none_or(|is| is.ready != Some(false)))
-    })
-}
-
 /// The imported slices whose change left nothing ready behind the Service, in the order in which it all happened.
 fn gaps(before: Vec<EndpointSlice>, seen: &[Seen<EndpointSlice>]) -> Vec<String> {
     let mut present: BTreeMap<String, EndpointSlice> =
@@ -134,7 +127,7 @@ fn gaps(before: Vec<EndpointSlice>, seen: &[Seen<EndpointSlice>]) -> Vec<String>
             Seen::Put(slice) => drop(present.insert(name.clone(), slice.clone())),
             Seen::Gone(_) => drop(present.remove(&name)),
         }
-        if is_imported(event.object()) && !any_ready(present.values()) {
+        if is_imported(event.object()) && ready_endpoints(present.values()) == 0 {
             gaps.push(format!("{event:?}"));
         }
     }
@@ -155,7 +148,8 @@ async fn no_write_of_ours_leaves_the_service_without_a_ready_endpoint() {
         sleep(Duration::from_millis(pause)).await;
         switches += u32::from(attached != member2.is_attached().await);
     }
-    until("attached or not, something is ready", || async { any_ready(&member2.slices().await) }).await;
+    until("attached or not, something is ready", || async { ready_endpoints(&member2.slices().await) > 0 })
+        .await;
     assert!(switches >= 2, "remote endpoints came and went: {switches}");
     assert_eq!(gaps(before, &watchman.dismiss()), [""; 0]);
 
