@@ -6,13 +6,15 @@
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use kube::Client;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tombolo_apiserver::Context;
 use tombolo_upstream::{ControlPlane, Etcd, Folder, Place, Programs, Settings};
+use tower::service_fn;
 
 use super::BoxError;
 use super::wipe::Baseline;
@@ -42,6 +44,16 @@ impl Drop for Lent {
 }
 
 impl Lent {
+    /// The client, as one that keeps the cluster from being lent to another.
+    pub(super) fn held_by(self: &Arc<Self>, client: Client) -> Client {
+        let held = self.clone();
+        let service = service_fn(move |request| {
+            let (client, _held) = (client.clone(), held.clone());
+            async move { client.send(request).await }
+        });
+        Client::new(service, "default")
+    }
+
     /// Starts or kills its kube-controller-manager.
     pub(super) fn control(&self, run: bool) {
         asked(|reply| Wish::Control(self.number, run, reply)).expect("kube-controller-manager starts");

@@ -2,8 +2,8 @@
 //!
 //! `TOMBOLO_TEST_APISERVER` decides for a whole run: `embedded` (the default), or `kube` for kube-apiserver with etcd and
 //! kube-controller-manager from the search path. A test sees a [`Cluster`] and does not know which it is. A real one is
-//! lent: when the test is over it is emptied and lent to the next. Real servers have no paused time, so time that is
-//! paused goes on as soon as a test has one.
+//! lent: when nobody has it or a client of it any more, it is emptied and lent to the next. Real servers have no paused
+//! time, so time that is paused goes on as soon as a test has one.
 
 mod keeper;
 mod server;
@@ -107,7 +107,7 @@ impl Cluster {
     pub fn client(&self) -> Client {
         match &self.kind {
             Kind::Embedded(cluster) => cluster.client(),
-            Kind::Real(lent) => lent.context.client().expect("a client of a real server"),
+            Kind::Real(lent) => lent.held_by(lent.context.client().expect("a client of a real server")),
         }
     }
 
@@ -115,7 +115,9 @@ impl Cluster {
     pub fn client_as(&self, user: User) -> Client {
         match &self.kind {
             Kind::Embedded(cluster) => cluster.client_as(user),
-            Kind::Real(lent) => lent.context.client_as(&user).expect("a client of a real server"),
+            Kind::Real(lent) => {
+                lent.held_by(lent.context.client_as(&user).expect("a client of a real server"))
+            }
         }
     }
 
