@@ -75,8 +75,8 @@ impl Hub {
         tasks.spawn(async move {
             shared.synced().await;
             drop(caches);
-            let keeping = keeper::run(shared.clone());
-            tokio::join!(keeping, work(clusters), work(services));
+            let (keeping, sweeping) = (keeper::run(shared.clone()), services.sweep());
+            tokio::join!(keeping, sweeping, work(clusters), work(services));
         });
         let again = tokio::select! {
             () = stop => false,

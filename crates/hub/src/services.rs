@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tombolo_api::condition::{self, Desired};
 use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::karmada::networking::{FINALIZER, MultiClusterService, PROVISION_LABEL};
@@ -29,7 +29,7 @@ use tombolo_runtime::{
 use tombolo_works::Way;
 
 use crate::shared::{Shared, WRITER, is_ready, locked, service_key};
-use crate::unseen::Unseen;
+use crate::unseen::{BELIEVED, Unseen};
 
 /// How many Works are written at the same time: each waits for the server, and a change may concern every cluster.
 const AT_ONCE: usize = 16;
@@ -61,6 +61,17 @@ impl Services {
         listen_to_works(shared, &queue, &times, &unseen);
         listen_to_clusters(shared, &queue);
         Self { shared: shared.clone(), queue, times, unseen }
+    }
+
+    /// Looks at services again whose Works do not come back through the watch, for ever.
+    pub(crate) fn sweep(&self) -> impl Future<Output = ()> + use<> {
+        let (queue, unseen) = (self.queue.clone(), self.unseen.clone());
+        async move {
+            loop {
+                sleep(BELIEVED).await;
+                unseen.overdue().into_iter().for_each(|key| queue.add(key));
+            }
+        }
     }
 }
 
