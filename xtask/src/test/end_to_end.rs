@@ -69,6 +69,9 @@ const ITS_OWN: &str = "it is about the playground and its own servers";
 /// The variable that the test kit reads.
 const SERVER: &str = "TOMBOLO_TEST_APISERVER";
 
+/// The servers, all of them written in Go, collect garbage more seldom: some thirty of them share the processor.
+const HASTE: (&str, &str) = ("GOGC", "400");
+
 /// Each test has servers of its own, and waits for them most of the time.
 const MANY: &str = "--test-threads=8";
 /// A playground starts all its servers anew, with the nodes of three clusters.
@@ -104,7 +107,12 @@ pub(crate) fn run_real(
         }
         let modules = program.embedded.iter().flat_map(|(module, _)| ["--skip", module]);
         let mut command = tests_of(program);
-        command.args(["--", program.threads]).args(modules).env("PATH", &path).env(SERVER, "kube");
+        command
+            .args(["--", program.threads])
+            .args(modules)
+            .env("PATH", &path)
+            .env(SERVER, "kube")
+            .envs([HASTE]);
         outcomes.add(run(program, command)?);
     }
     for program in &PROGRAMS {
