@@ -122,12 +122,12 @@ fn gaps(before: Vec<EndpointSlice>, seen: &[Seen<EndpointSlice>]) -> Vec<String>
     let is_of_foo =
         |slice: &EndpointSlice| slice.labels().get(SERVICE_NAME_LABEL).is_some_and(|name| name == "foo");
     for event in seen.iter().filter(|event| is_of_foo(event.object())) {
-        let name = event.object().name_any();
+        let (name, was_ready) = (event.object().name_any(), ready_endpoints(present.values()) > 0);
         match event {
             Seen::Put(slice) => drop(present.insert(name.clone(), slice.clone())),
             Seen::Gone(_) => drop(present.remove(&name)),
         }
-        if is_imported(event.object()) && ready_endpoints(present.values()) == 0 {
+        if is_imported(event.object()) && was_ready && ready_endpoints(present.values()) == 0 {
             gaps.push(format!("{event:?}"));
         }
     }
