@@ -123,7 +123,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_that_never_comes_back_is_not_believed_for_ever() {
-        let (unseen, key) = (Unseen::default(), Key::new("demo", "foo"));
+        let unseen = Unseen::default();
         // The watch told that it came and went before this.
         unseen.note(work("a", "10"));
         tokio::time::sleep(BELIEVED / 2).await;
@@ -131,7 +131,7 @@ mod tests {
         check(&unseen, &[], &[("a", "10"), ("b", "11")]);
         assert_eq!(unseen.overdue(), []);
         tokio::time::sleep(BELIEVED / 2).await;
-        assert_eq!(unseen.overdue(), [key.clone()]);
+        assert_eq!(unseen.overdue(), [Key::new("demo", "foo")]);
         check(&unseen, &[], &[("b", "11")]);
         assert_eq!(unseen.overdue(), [], "the other may still come");
         tokio::time::sleep(BELIEVED / 2).await;

@@ -74,3 +74,14 @@ fn update(before: Value, after: Value) -> Result<(Value, Value, Addresses), Vec<
     let new = write(&mut pool, Some(&old), after, &Features::default())?;
     Ok((old, new, pool))
 }
+
+impl Addresses {
+    /// Takes a port, to see whether it is free.
+    fn take_port_for_test(&mut self, port: i64) -> Result<u16, String> {
+        let mut service = object(
+            json!({"type": "NodePort", "ipFamilies": ["IPv4"], "ports": [{"port": 1, "nodePort": port}]}),
+        );
+        allocate(self, None, &mut service, &mut lowest).map_err(|wrong| wrong[0].detail.clone())?;
+        u16::try_from(port).map_err(|error| error.to_string())
+    }
+}

@@ -54,17 +54,6 @@ fn reasons_that_are_nobodys_mistake_are_internal() {
     assert_eq!(wrong[0].problem, Problem::Internal);
 }
 
-impl Addresses {
-    /// Takes a port, to see whether it is free.
-    fn take_port_for_test(&mut self, port: i64) -> Result<u16, String> {
-        let mut service = object(
-            json!({"type": "NodePort", "ipFamilies": ["IPv4"], "ports": [{"port": 1, "nodePort": port}]}),
-        );
-        allocate(self, None, &mut service, &mut lowest).map_err(|wrong| wrong[0].detail.clone())?;
-        u16::try_from(port).map_err(|error| error.to_string())
-    }
-}
-
 /// One thing that happens to the pool.
 #[derive(Clone, Debug)]
 enum Step {
