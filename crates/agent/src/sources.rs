@@ -2,7 +2,7 @@
 //!
 //! Two parts that share nothing but the leases, as the first edition of KEP-1645 asks for: the keeper renews a source's
 //! lease while its heartbeat at the hub advances; the expiry controller watches the leases and removes the slices of a
-//! source whose lease was released or is no longer renewed.
+//! source whose lease was released or is no longer renewed. When the source is no member any more its lease goes last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +16,13 @@ use kube::{Api, Error, ResourceExt};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
-use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER};
+use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL};
 use tombolo_model::liveness::{self, Beat, Liveness, Patience, Pulse};
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Controller, Key, Next, Queue, in_time, unless_there};
 
 use crate::shared::Shared;
-use crate::write::{apply_params, delete};
+use crate::write::{apply_params, delete, is_ours};
 
 /// How often the keeper looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -87,6 +87,9 @@ impl Keeper {
         for (cluster, liveness) in judged {
             let due = liveness != Liveness::Expired && self.is_due(&cluster, liveness);
             outcome = outcome.and(self.renew(&cluster, liveness, due).await);
+        }
+        if self.met {
+            outcome = outcome.and(self.forget_departed().await);
         }
         outcome
     }
@@ -182,6 +185,22 @@ impl Keeper {
         outcome
     }
 
+    /// Removes the leases of clusters that are members no more, when nothing of theirs is left here.
+    async fn forget_departed(&self) -> Result<(), Error> {
+        let (shared, members) = (&self.shared, self.shared.members());
+        let api: Api<Lease> = Api::namespaced(shared.member.clone(), &shared.config.namespace);
+        let has_left = |cluster| !members.contains_key(&cluster) && left_by(shared, &cluster).is_empty();
+        let is_released = |lease: &Lease| lease.spec.as_ref().is_some_and(liveness::is_released);
+        let leases = shared.source_leases.all().into_iter();
+        for lease in leases.filter(|lease| is_ours(&**lease) && is_released(lease)) {
+            let cluster = lease.labels().get(SOURCE_CLUSTER_LABEL).and_then(|label| label.parse().ok());
+            if cluster.is_some_and(has_left) {
+                delete(&api, &*lease).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn write(&self, cluster: &ClusterId, spec: LeaseSpec) -> Result<(), Error> {
         let shared = &self.shared;
         let name = names::source_lease(cluster);
@@ -208,6 +227,17 @@ async fn make_namespace(shared: &Shared) -> Result<(), Error> {
     namespace.metadata.name = Some(shared.config.namespace.clone());
     let api: Api<Namespace> = Api::all(shared.member.clone());
     unless_there(api.create(&PostParams::default(), &namespace).await)
+}
+
+/// The slices of a source in this cluster. The hub may be one of the members: what sources publish there is not ours.
+fn left_by(shared: &Shared, cluster: &ClusterId) -> Vec<Arc<EndpointSlice>> {
+    let is_left = |slice: &Arc<EndpointSlice>| {
+        let source = slice.labels().get(SOURCE_CLUSTER_LABEL);
+        source.is_some_and(|source| source == cluster.as_str())
+            && is_ours(&**slice)
+            && !slice.labels().contains_key(OFFER_LABEL)
+    };
+    shared.slices.all().into_iter().filter(is_left).collect()
 }
 
 /// Removes what dead sources left.
@@ -295,15 +325,7 @@ impl Controller for Expiry {
             }
             return Ok(Next::Again(self.duration(spec)));
         }
-        let of_source = |slice: &EndpointSlice| {
-            let label = |key: &str| slice.labels().get(key).map(String::as_str);
-            label(SOURCE_CLUSTER_LABEL) == Some(cluster.as_str()) && label(MANAGED_BY_LABEL) == Some(MANAGER)
-        };
-        for slice in self.shared.slices.all().into_iter().filter(|slice| of_source(slice)) {
-            // The hub may be one of the members: what sources publish there is not ours to remove.
-            if slice.labels().contains_key(tombolo_api::tombolo::OFFER_LABEL) {
-                continue;
-            }
+        for slice in left_by(&self.shared, cluster) {
             let namespace = slice.namespace().unwrap_or_default();
             delete(&Api::namespaced(self.shared.member.clone(), &namespace), &*slice).await?;
         }

@@ -247,10 +247,27 @@ async fn what_the_shipped_rules_grant_is_what_agents_use() {
     let renewed = "create /serviceaccounts/token".to_owned();
     until("renewed", || async { witnesses.hub.used().contains(&renewed) }).await;
     until("stored", || async { witnesses.member.used().contains("patch /secrets") }).await;
+    leave_a_lease(&a).await;
+    let forgotten = "delete coordination.k8s.io/leases";
+    until("forgotten", || async { witnesses.member.used().contains(forgotten) }).await;
     let led_on = "update coordination.k8s.io/leases";
     until("led on", || async { witnesses.member.used().contains(led_on) }).await;
     witnesses.member.used_exactly(&rules(MEMBER_RULES), &BEFORE);
     witnesses.hub.used_exactly(&rules(HUB_RULES), &AT_TIMES);
+}
+
+/// What a cluster leaves behind in another one.
+async fn leave_a_lease(member: &Cluster) {
+    let lease: Lease = serde_json::from_value(json!({
+        "metadata": {
+            "name": "one-that-left",
+            "labels": {mcs::SOURCE_CLUSTER_LABEL: "gone", "app.kubernetes.io/managed-by": "tombolo"},
+        },
+        "spec": {"holderIdentity": ""},
+    }))
+    .unwrap();
+    let leases: Api<Lease> = Api::namespaced(member.client(), "tombolo-system");
+    leases.create(&PostParams::default(), &lease).await.unwrap();
 }
 
 async fn an_agent_is_refused_without(verb: &str) {

@@ -104,10 +104,10 @@ pub(crate) const AGENT: &[Right] = &[
 /// The agent in its own namespace.
 pub(crate) const AGENT_AT_HOME: &[Right] = &[
     may(
-        "The leases of sources, and the one that agents compete for.",
+        "The leases of sources, which go when those are members no more, and the one that agents compete for.",
         LEASES,
         &["leases"],
-        &["get", "list", "watch", "create", "update", "patch"],
+        &["get", "list", "watch", "create", "update", "patch", "delete"],
     ),
     may("The credential for the hub, which the agent renews.", CORE, &["secrets"], &["get", "patch"])
         .only(&[HUB_SECRET]),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kube::Api;
+use tombolo_api::tombolo::{Membership, STATEMENT};
 use tombolo_testkit::{Outage, linger, linger_at_least, until, within};
 
 use crate::fleet::Fleet;
@@ -31,6 +33,26 @@ async fn the_endpoints_of_a_dead_source_go_after_its_lease_and_return_with_it() 
     let c = &fleet.members[2];
     let heartbeat = Duration::from_secs(5);
     within(heartbeat, "a is back", || async { c.imported(Some("a")).await == ["10.1.0.1"] }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_cluster_that_left_no_lease_stays_and_it_may_come_back() {
+    let mut fleet = shared_service().await;
+    let statement: Api<Membership> = Api::namespaced(fleet.hub.client(), "tombolo-a");
+    fleet.kill(0);
+    let [b, c] = &fleet.members[1..] else { unreachable!() };
+    until("it is dead", || async { c.imported(Some("a")).await.is_empty() }).await;
+    linger(Duration::from_secs(60)).await;
+    assert!(c.has_lease_of("a").await, "as long as it is a member, its lease says that it is dead");
+    statement.delete(STATEMENT, &Default::default()).await.unwrap();
+    for member in [b, c] {
+        until("its lease goes", || async { !member.has_lease_of("a").await }).await;
+        assert!(member.has_lease_of("b").await && member.has_lease_of("c").await);
+    }
+    fleet.start(0);
+    let c = &fleet.members[2];
+    until("it is back", || async { c.imported(Some("a")).await == ["10.1.0.1"] }).await;
+    until("with a lease", || async { c.has_lease_of("a").await }).await;
 }
 
 #[tokio::test(start_paused = true)]
