@@ -25,6 +25,7 @@ mod roster;
 mod shared;
 mod slices;
 mod sources;
+mod strays;
 mod write;
 
 pub use self::config::Config;
@@ -103,6 +104,7 @@ impl Agent {
         );
         let native = metrics.count_errors(native::NativeNames::new(&shared, &mcs.imports));
         let refusals = metrics.count_errors(refusals::Refusals::new(&shared));
+        let strays = metrics.count_errors(strays::Strays::new(&shared));
         let expiry = metrics.count_errors(sources::Expiry::new(&shared));
         let auto = metrics.count_errors(auto_export::AutoExports::new(&shared, &kep, &mcs));
         let works = works(&shared);
@@ -136,7 +138,7 @@ impl Agent {
             let together = async {
                 shared.hub_synced().await;
                 shared.progress.listed();
-                let exports = async { tokio::join!(work(exports.0), work(exports.1)) };
+                let exports = async { tokio::join!(work(exports.0), work(exports.1), work(strays)) };
                 let imports = async { tokio::join!(work(imports.0), work(imports.1), work(refusals)) };
                 tokio::join!(exports, imports, work(native));
             };

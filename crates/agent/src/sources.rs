@@ -195,7 +195,7 @@ impl Keeper {
         for lease in leases.filter(|lease| is_ours(&**lease) && is_released(lease)) {
             let cluster = lease.labels().get(SOURCE_CLUSTER_LABEL).and_then(|label| label.parse().ok());
             if cluster.is_some_and(has_left) {
-                delete(&api, &*lease).await?;
+                in_time(shared.config.heartbeat, delete(&api, &*lease)).await?;
             }
         }
         Ok(())

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 use tombolo_api::mcs;
+use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, OFFER_LABEL};
 use tombolo_testkit::{Outage, embedded_only, linger, until, within};
 
 use crate::fleet::Fleet;
@@ -124,4 +127,29 @@ async fn an_export_that_cannot_reach_the_hub_says_so_and_one_that_is_there_only_
         b.mcs_import().await.is_some_and(|import| import.spec.ports[0].port == 81)
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slice_at_the_hub_whose_offer_went_before_it_was_seen_goes_too() {
+    let fleet = Fleet::of(1).await;
+    let a = &fleet.members[0];
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    let slices: Api<EndpointSlice> = Api::namespaced(fleet.hub.client(), "tombolo-a");
+    let names = || async {
+        let all = slices.list(&ListParams::default()).await.unwrap().items;
+        all.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    until("offered", || async { names().await.len() == 1 }).await;
+    for (name, manager) in [("stray", MANAGER), ("foreign", "somebody")] {
+        let slice = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {OFFER_LABEL: "gone", MANAGED_BY_LABEL: manager}},
+            "addressType": "IPv4", "endpoints": [],
+        }));
+        slices.create(&PostParams::default(), &slice.unwrap()).await.unwrap();
+    }
+    until("the stray goes", || async { !names().await.contains(&"stray".to_owned()) }).await;
+    linger(Duration::from_secs(20)).await;
+    let names = names().await;
+    assert!(names.len() == 2 && names.contains(&"foreign".to_owned()), "{names:?}");
 }
