@@ -12,7 +12,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
 use tombolo_api::condition::{self, Desired};
@@ -23,7 +23,7 @@ use tombolo_api::tombolo::{Dialect, NATIVE_IMPORT_LABEL, NATIVE_NAMING_FINALIZER
 use tombolo_model::address::DropCount;
 use tombolo_model::strategy::{Plan, Situation, Source, Step, plan};
 use tombolo_model::{ClusterId, Contribution, Policy, happening, merge, names};
-use tombolo_runtime::{Cache, Controller, Key, Next, Queue, is_not_found, unless_gone};
+use tombolo_runtime::{Cache, Controller, Key, Next, Queue, delete_unchanged, is_not_found, unless_gone};
 
 use crate::metrics::Direction;
 use crate::shared::Shared;
@@ -158,12 +158,10 @@ impl NativeNames {
                 patch["metadata"]["resourceVersion"] = json!(version);
                 unless_gone(api.patch(&item.name, &patch_params(), &Patch::Merge(&patch)).await)
             }
-            Step::Remove => {
-                let uid = present.and_then(ResourceExt::uid);
-                let preconditions = Some(Preconditions { uid, resource_version: version });
-                let params = DeleteParams { preconditions, ..DeleteParams::background() };
-                unless_gone(api.delete(&item.name, &params).await)
-            }
+            Step::Remove => match present {
+                Some(present) => delete_unchanged(&api, present).await,
+                None => Ok(()),
+            },
         }
     }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::api::ListParams;
 use kube::{Api, Error, ResourceExt};
 use tombolo_api::tombolo::{OFFER_LABEL, ServiceOffer};
 use tombolo_model::names;
-use tombolo_runtime::{Change, Controller, Key, Next, Queue, unless_gone};
+use tombolo_runtime::{Change, Controller, Key, Next, Queue, delete_unchanged};
 
 use crate::shared::Shared;
 use crate::write::is_ours;
@@ -80,10 +80,7 @@ impl Controller for Strays {
         if !found.items.is_empty() {
             return Ok(Next::Again(PATIENCE));
         }
-        let slices: Api<EndpointSlice> = Api::namespaced(shared.hub.clone(), &item.namespace);
-        let seen = Preconditions { uid: slice.uid(), resource_version: slice.resource_version() };
-        let params = DeleteParams { preconditions: Some(seen), ..DeleteParams::background() };
-        unless_gone(slices.delete(&item.name, &params).await)?;
+        delete_unchanged(&Api::namespaced(shared.hub.clone(), &item.namespace), &*slice).await?;
         Ok(Next::Rest)
     }
 }

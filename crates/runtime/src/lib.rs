@@ -39,4 +39,4 @@ pub use self::work::{
     Controller, LONGEST_ATTEMPT, Next, in_time, is_absent, is_already_there, is_conflict, is_not_found,
     is_place_gone, unless_gone, unless_there, work,
 };
-pub use self::write::{Extent, Kind, delete, find, holds, put};
+pub use self::write::{Extent, Kind, delete, delete_unchanged, find, holds, put};

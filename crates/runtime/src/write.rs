@@ -103,6 +103,13 @@ pub async fn delete<K: Kind>(api: &Api<K>, object: &K) -> Result<(), Error> {
     unless_gone(api.delete(&object.name_any(), &params).await)
 }
 
+/// Deletes this object as it was seen; what has changed since stays, which is a conflict.
+pub async fn delete_unchanged<K: Kind>(api: &Api<K>, object: &K) -> Result<(), Error> {
+    let seen = Preconditions { uid: object.uid(), resource_version: object.resource_version() };
+    let params = DeleteParams { preconditions: Some(seen), ..DeleteParams::background() };
+    unless_gone(api.delete(&object.name_any(), &params).await)
+}
+
 /// Whether `written` is `desired` and nothing else, but for metadata that others add: what nearly every write leaves, and
 /// found out for a fraction of what [`holds`] costs.
 fn is_just<K: Kind>(written: &K, desired: &K) -> bool {
