@@ -279,8 +279,7 @@ impl Shared {
     pub(crate) fn on_death_or_return(&self, listener: impl Fn(&ClusterId) + Send + Sync + 'static) {
         let known_dead: Mutex<BTreeSet<ClusterId>> = Mutex::default();
         self.source_leases.listen(move |lease| {
-            let label = lease.labels().get(SOURCE_CLUSTER_LABEL);
-            let Some(cluster): Option<ClusterId> = label.and_then(|label| label.parse().ok()) else { return };
+            let Some(cluster) = source_of(lease) else { return };
             let dead = lease.spec.as_ref().is_some_and(liveness::is_released);
             let mut known = known_dead.lock().unwrap_or_else(PoisonError::into_inner);
             let changed = if dead { known.insert(cluster.clone()) } else { known.remove(&cluster) };
@@ -296,6 +295,11 @@ impl Shared {
         let lease = self.source_lease(cluster);
         lease.as_ref().and_then(|lease| lease.spec.as_ref()).is_some_and(liveness::is_released)
     }
+}
+
+/// The cluster that an object says it is from.
+pub(crate) fn source_of<K: ResourceExt>(object: &K) -> Option<ClusterId> {
+    object.labels().get(SOURCE_CLUSTER_LABEL)?.parse().ok()
 }
 
 /// The objects of one edition in the member.

@@ -21,7 +21,7 @@ use tombolo_model::liveness::{self, Beat, Liveness, Patience, Pulse};
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Controller, Key, Next, Queue, in_time, unless_there};
 
-use crate::shared::Shared;
+use crate::shared::{Shared, source_of};
 use crate::write::{apply_params, delete, is_ours};
 
 /// How often the keeper looks.
@@ -111,7 +111,7 @@ impl Keeper {
             return self.shared.members().keys().cloned().collect();
         }
         let leases = self.shared.source_leases.all().into_iter();
-        leases.filter_map(|lease| lease.labels().get(SOURCE_CLUSTER_LABEL)?.parse().ok()).collect()
+        leases.filter_map(|lease| source_of(&*lease)).collect()
     }
 
     /// Whoever hears itself hears the others, too: all heartbeats come over one watch.
@@ -193,8 +193,7 @@ impl Keeper {
         let is_released = |lease: &Lease| lease.spec.as_ref().is_some_and(liveness::is_released);
         let leases = shared.source_leases.all().into_iter();
         for lease in leases.filter(|lease| is_ours(&**lease) && is_released(lease)) {
-            let cluster = lease.labels().get(SOURCE_CLUSTER_LABEL).and_then(|label| label.parse().ok());
-            if cluster.is_some_and(has_left) {
+            if source_of(&*lease).is_some_and(has_left) {
                 in_time(shared.config.heartbeat, delete(&api, &*lease)).await?;
             }
         }
@@ -232,8 +231,7 @@ async fn make_namespace(shared: &Shared) -> Result<(), Error> {
 /// The slices of a source in this cluster. The hub may be one of the members: what sources publish there is not ours.
 fn left_by(shared: &Shared, cluster: &ClusterId) -> Vec<Arc<EndpointSlice>> {
     let is_left = |slice: &Arc<EndpointSlice>| {
-        let source = slice.labels().get(SOURCE_CLUSTER_LABEL);
-        source.is_some_and(|source| source == cluster.as_str())
+        source_of(&**slice).as_ref() == Some(cluster)
             && is_ours(&**slice)
             && !slice.labels().contains_key(OFFER_LABEL)
     };
@@ -296,8 +294,7 @@ trait AddSource {
 
 impl AddSource for Queue<ClusterId> {
     fn add_source<K: ResourceExt>(&self, object: &K) {
-        let label = object.labels().get(SOURCE_CLUSTER_LABEL);
-        if let Some(cluster) = label.and_then(|label| label.parse().ok()) {
+        if let Some(cluster) = source_of(object) {
             self.add(cluster);
         }
     }
