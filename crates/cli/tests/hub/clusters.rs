@@ -18,7 +18,7 @@ use tombolo_apiserver::User;
 use tombolo_hub::PushMember;
 use tombolo_testkit::{Faults, Outage, linger, until, within};
 
-use crate::fleet::{EPOCH, Fleet, NAMESPACE, cluster};
+use crate::fleet::{EPOCH, Fleet, NAMESPACE, cluster, is_filled};
 use crate::watchman::{Seen, Watchman};
 
 /// The status of a cluster's `Ready`.
@@ -377,8 +377,7 @@ async fn a_member_without_an_agent_leaves_when_it_is_not_named_any_more_and_join
     let imported = || async {
         let all = slices.list(&Default::default()).await.unwrap().items;
         // The stock controller's own slice of member1, which is empty, comes along.
-        let is_filled = |slice: &&EndpointSlice| slice.endpoints.as_ref().is_some_and(|all| !all.is_empty());
-        all.iter().filter(|slice| slice.name_any().starts_with("import-")).filter(is_filled).count()
+        all.iter().filter(|slice| slice.name_any().starts_with("import-") && is_filled(slice)).count()
     };
     until("and gets", || async { imported().await == 1 }).await;
     fleet.push.clear();

@@ -326,6 +326,11 @@ pub(crate) fn is_imported(slice: &EndpointSlice) -> bool {
     writer.is_some_and(|writer| writer == "endpointslice-dispatch-controller.karmada.io")
 }
 
+/// Whether there is an endpoint in a slice.
+pub(crate) fn is_filled(slice: &EndpointSlice) -> bool {
+    slice.endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty())
+}
+
 /// The Service of the example in specs/003.
 pub(crate) fn template() -> Value {
     json!({
@@ -406,7 +411,7 @@ impl Member {
     /// Those of them that have endpoints: the stock controller makes an empty one of a Service without pods.
     pub(crate) async fn filled(&self) -> Vec<EndpointSlice> {
         let mut slices = self.imported().await;
-        slices.retain(|slice| slice.endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty()));
+        slices.retain(is_filled);
         slices
     }
 

@@ -140,14 +140,17 @@ fn gaps(before: Vec<EndpointSlice>, seen: &[Seen<EndpointSlice>]) -> Vec<String>
 async fn no_write_of_ours_leaves_the_service_without_a_ready_endpoint() {
     let fleet = shared(local_first(), &[(LOCAL, true)]).await;
     let member2 = &fleet.members[1];
+    assert!(!member2.is_attached().await);
     let (before, watchman) = (member2.slices().await, Watchman::post(member2.api()).await);
     for (place, pause) in [300, 1_700, 11_300, 700, 12_100, 2_900, 10_900, 10_100].into_iter().enumerate() {
         member2.some_endpoints("foo-abc", &[(LOCAL, place % 2 == 1)]).await;
         sleep(Duration::from_millis(pause)).await;
     }
     until("remote endpoints go in the end", || async { !member2.is_attached().await }).await;
+    assert_eq!(ready_endpoints(&member2.slices().await), 1, "the local one");
     let seen = watchman.dismiss();
-    assert!(seen.iter().any(|event| is_imported(event.object())), "they came in between");
+    let brings = |event: &Seen<EndpointSlice>| matches!(event, Seen::Put(slice) if is_imported(slice) && ready_endpoints([slice]) > 0);
+    assert!(seen.iter().any(brings), "they came in between");
     assert_eq!(gaps(before, &seen), [""; 0]);
 
     // Somebody else's hand shows that such a gap would have been seen.
