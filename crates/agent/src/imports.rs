@@ -117,14 +117,8 @@ fn listen_to_hub<E: Edition>(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>) {
         offers.get(place).iter().for_each(|offer| add_service::<E>(&add, offer));
     });
     let (add, offers) = (queue.clone(), shared.offers.clone());
-    shared.memberships.listen_to_changes(move |change| {
-        let (Change::Put { new: membership, .. } | Change::Gone(membership)) = change;
-        // Watermarks move all the time; only what a member declares matters here.
-        if matches!(change, Change::Put { old: Some(old), new } if old.spec == new.spec) {
-            return;
-        }
-        let all = offers.within(&membership.namespace().unwrap_or_default());
-        all.iter().for_each(|offer| add_service::<E>(&add, offer));
+    shared.roster.on_member(move |namespace| {
+        offers.within(namespace).iter().for_each(|offer| add_service::<E>(&add, offer));
     });
 }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
 use tombolo_api::tombolo::{Membership, STATEMENT, ServiceOffer};
 use tombolo_model::address::Declared;
@@ -22,33 +23,40 @@ pub(crate) struct Member {
 
 pub(crate) type Members = BTreeMap<ClusterId, Arc<Member>>;
 
-type Listener = Box<dyn Fn(&Key) + Send + Sync>;
+type Listeners<T> = Mutex<Vec<Box<dyn Fn(&T) + Send + Sync>>>;
 
 /// All members.
 pub(crate) struct Roster {
+    places: Arc<Cache<Namespace>>,
     members: Mutex<Arc<Members>>,
     /// Whose each namespace is.
     owners: Mutex<BTreeMap<String, ClusterId>>,
     /// The offers of each namespace.
     quotas: Mutex<BTreeMap<String, Quota>>,
     most_offers: usize,
-    listeners: Mutex<Vec<Listener>>,
+    on_displacement: Listeners<Key>,
+    on_member: Listeners<str>,
 }
 
 impl Roster {
     /// One that follows the caches. Whoever is told of changes by them must have been made after it.
     pub(crate) fn new(
+        places: &Arc<Cache<Namespace>>,
         memberships: &Cache<Membership>,
         offers: &Cache<ServiceOffer>,
         most_offers: usize,
     ) -> Arc<Self> {
         let roster = Arc::new(Self {
+            places: places.clone(),
             members: Mutex::default(),
             owners: Mutex::default(),
             quotas: Mutex::default(),
             most_offers,
-            listeners: Mutex::default(),
+            on_displacement: Mutex::default(),
+            on_member: Mutex::default(),
         });
+        let follower = roster.clone();
+        places.listen_to_changes(move |change| follower.note_place(change));
         let follower = roster.clone();
         memberships.listen_to_changes(move |change| follower.note_membership(change));
         let follower = roster.clone();
@@ -83,7 +91,34 @@ impl Roster {
 
     /// Calls `listener` with each offer that counts or no longer counts because another one came or went.
     pub(crate) fn on_displacement(&self, listener: impl Fn(&Key) + Send + Sync + 'static) {
-        locked(&self.listeners).push(Box::new(listener));
+        locked(&self.on_displacement).push(Box::new(listener));
+    }
+
+    /// Calls `listener` with the namespace of a member that came, went, states something else, or may have its endpoints
+    /// elsewhere. Watermarks, which move all the time, are no such thing.
+    pub(crate) fn on_member(&self, listener: impl Fn(&str) + Send + Sync + 'static) {
+        locked(&self.on_member).push(Box::new(listener));
+    }
+
+    fn note_place(&self, change: &Change<'_, Namespace>) {
+        let (Change::Put { new: place, .. } | Change::Gone(place)) = change;
+        let name = place.name_any();
+        {
+            let (mut members, owners) = (locked(&self.members), locked(&self.owners));
+            let Some((cluster, member)) =
+                owners.get(&name).and_then(|owner| Some((owner.clone(), members.get(owner)?.clone())))
+            else {
+                return;
+            };
+            let left = matches!(change, Change::Put { .. }).then_some(*place);
+            let declared = origin::declared(left, Some(&member.membership));
+            if declared == member.declared {
+                return;
+            }
+            let membership = member.membership.clone();
+            Arc::make_mut(&mut members).insert(cluster, Arc::new(Member { membership, declared }));
+        }
+        locked(&self.on_member).iter().for_each(|listener| listener(&name));
     }
 
     fn note_membership(&self, change: &Change<'_, Membership>) {
@@ -92,19 +127,27 @@ impl Roster {
             return;
         }
         let Ok(cluster) = origin::check_membership(membership) else { return };
-        let (mut members, mut owners) = (locked(&self.members), locked(&self.owners));
-        let members = Arc::make_mut(&mut members);
-        match change {
-            Change::Put { new, .. } => {
-                owners.insert(new.namespace().unwrap_or_default(), cluster.clone());
-                let declared = Declared::read(&new.spec.pod_cidrs).0;
-                let membership = (*new).clone();
-                members.insert(cluster, Arc::new(Member { membership, declared }));
+        let namespace = membership.namespace().unwrap_or_default();
+        {
+            // Whoever has the lock sees the place of now: a change of it is noted after the cache has it.
+            let (mut members, mut owners) = (locked(&self.members), locked(&self.owners));
+            let members = Arc::make_mut(&mut members);
+            match change {
+                Change::Put { new, .. } => {
+                    owners.insert(namespace.clone(), cluster.clone());
+                    let place = self.places.get(&Key::new("", namespace.clone()));
+                    let declared = origin::declared(place.as_deref(), Some(new));
+                    let membership = (*new).clone();
+                    members.insert(cluster, Arc::new(Member { membership, declared }));
+                }
+                Change::Gone(_) => {
+                    owners.remove(&namespace);
+                    members.remove(&cluster);
+                }
             }
-            Change::Gone(last) => {
-                owners.remove(&last.namespace().unwrap_or_default());
-                members.remove(&cluster);
-            }
+        }
+        if !matches!(change, Change::Put { old: Some(old), new } if old.spec == new.spec) {
+            locked(&self.on_member).iter().for_each(|listener| listener(&namespace));
         }
     }
 
@@ -122,7 +165,7 @@ impl Roster {
             Change::Gone(last) => [quota.remove(&last.metadata), None],
         };
         drop(quotas);
-        let listeners = locked(&self.listeners);
+        let listeners = locked(&self.on_displacement);
         for name in displaced.into_iter().flatten() {
             let key = Key::new(namespace.clone(), name);
             listeners.iter().for_each(|listener| listener(&key));

@@ -14,7 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::service::SERVICE_NAME_LABEL;
-use tombolo_api::tombolo::{Dialect, HEARTBEAT, Membership, OFFER_LABEL, ServiceOffer, ServiceRef};
+use tombolo_api::tombolo::{
+    Dialect, HEARTBEAT, MEMBER_LABEL, Membership, OFFER_LABEL, ServiceOffer, ServiceRef,
+};
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{self, Contact, Patience};
 use tombolo_model::{ClusterId, Policy, names};
@@ -37,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) namespaces: Arc<Cache<Namespace>>,
     pub(crate) offers: Arc<Cache<ServiceOffer>>,
     pub(crate) hub_slices: Arc<Cache<EndpointSlice>>,
+    /// The members' namespaces at the hub.
+    places: Arc<Cache<Namespace>>,
     pub(crate) memberships: Arc<Cache<Membership>>,
     pub(crate) heartbeats: Arc<Cache<Lease>>,
     pub(crate) ledgers: Ledgers,
@@ -67,7 +71,7 @@ pub(crate) struct Ledgers {
 
 impl Shared {
     pub(crate) fn new(config: Config, member: Client, hub: Client, metrics: Metrics) -> Self {
-        let memberships: Arc<Cache<Membership>> = Cache::new();
+        let (places, memberships) = (Cache::new(), Cache::new());
         let offers = Cache::grouped(|offer: &ServiceOffer| vec![by_name(&offer.name_any())]);
         let hub_slices = Cache::grouped(|slice| by_own_label(slice, OFFER_LABEL).into_iter().collect());
         let services = Cache::new();
@@ -84,7 +88,7 @@ impl Shared {
         Self {
             ledgers,
             events: Events::new(member.clone(), config.clock.clone(), &config.identity),
-            roster: Roster::new(&memberships, &offers, config.limits.offers),
+            roster: Roster::new(&places, &memberships, &offers, config.limits.offers),
             hub_ear: Ear::new(config.heartbeat, config.dead_after),
             own_ear: Ear::new(renew_every(&config), config.dead_after),
             config,
@@ -95,6 +99,7 @@ impl Shared {
             namespaces: Cache::new(),
             offers,
             hub_slices,
+            places,
             memberships,
             heartbeats: Cache::new(),
             source_leases: Cache::new(),
@@ -114,6 +119,7 @@ impl Shared {
         tasks.spawn(follow(self.namespaces.clone(), Api::all(self.member.clone()), all()));
         tasks.spawn(follow_completely(self.offers.clone(), Api::all(self.hub.clone()), all()));
         tasks.spawn(follow(self.hub_slices.clone(), Api::all(self.hub.clone()), all().labels(OFFER_LABEL)));
+        tasks.spawn(follow(self.places.clone(), Api::all(self.hub.clone()), all().labels(MEMBER_LABEL)));
         tasks.spawn(follow(self.memberships.clone(), Api::all(self.hub.clone()), all()));
         let beats = all().fields(&format!("metadata.name={HEARTBEAT}"));
         tasks.spawn(follow(self.heartbeats.clone(), Api::all(self.hub.clone()), beats));
@@ -142,6 +148,7 @@ impl Shared {
         self.namespaces.stop_telling();
         self.offers.stop_telling();
         self.hub_slices.stop_telling();
+        self.places.stop_telling();
         self.memberships.stop_telling();
         self.heartbeats.stop_telling();
         self.source_leases.stop_telling();
@@ -159,6 +166,7 @@ impl Shared {
     pub(crate) fn is_hub_synced(&self) -> bool {
         self.offers.is_synced()
             && self.hub_slices.is_synced()
+            && self.places.is_synced()
             && self.memberships.is_synced()
             && self.heartbeats.is_synced()
     }
@@ -166,6 +174,7 @@ impl Shared {
     pub(crate) async fn hub_synced(&self) {
         self.offers.synced().await;
         self.hub_slices.synced().await;
+        self.places.synced().await;
         self.memberships.synced().await;
         self.heartbeats.synced().await;
     }

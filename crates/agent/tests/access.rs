@@ -16,12 +16,12 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tombolo_agent::{Agent, Config, Metrics};
-use tombolo_api::tombolo::{Membership, ServiceOffer};
+use tombolo_api::tombolo::{Membership, POD_CIDRS_ANNOTATION, STATEMENT, ServiceOffer};
 use tombolo_api::{kep, mcs};
 use tombolo_apiserver::{Clock, Entropy, Options, User};
 use tombolo_runtime::{Candidate, request_token};
 use tombolo_testkit::witness::{Rights, Witness, granted};
-use tombolo_testkit::{Cluster, EDITIONS, embedded_only, exported_echo, real_only, until};
+use tombolo_testkit::{Cluster, EDITIONS, embedded_only, exported_echo, linger, real_only, until};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 const HUB_RULES: &str = include_str!("../../../deploy/hub/member-rbac.yaml");
@@ -124,6 +124,14 @@ async fn imported(member: &Cluster) -> usize {
     let api: Api<EndpointSlice> = Api::namespaced(member.client(), "demo");
     let imported = ListParams::default().labels(mcs::SOURCE_CLUSTER_LABEL);
     api.list(&imported).await.unwrap().items.len()
+}
+
+/// How many endpoints the imported slices have.
+async fn reached(member: &Cluster) -> usize {
+    let api: Api<EndpointSlice> = Api::namespaced(member.client(), "demo");
+    let imported = ListParams::default().labels(mcs::SOURCE_CLUSTER_LABEL);
+    let slices = api.list(&imported).await.unwrap().items;
+    slices.iter().map(|slice| slice.endpoints.as_ref().map_or(0, Vec::len)).sum()
 }
 
 async fn is_ready(member: &Cluster) -> bool {
@@ -401,6 +409,34 @@ async fn a_member_can_write_nowhere_but_in_its_own_namespace_at_the_hub() {
     ));
     assert!(is_forbidden(Api::<Secret>::all(as_a.clone()).list(&ListParams::default()).await));
     assert!(offers.list(&ListParams::default()).await.is_ok(), "what others offer can be read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_are_believed_only_where_the_namespace_at_the_hub_says_which_its_member_cannot_change() {
+    let hub = cluster("hub", 1).await;
+    let (a, b) = (join(&hub, "a", 2).await, join(&hub, "b", 3).await);
+    start(&hub, "a", &a).await;
+    start(&hub, "b", &b).await;
+    apply(&a, &exported_echo(&EDITIONS)).await;
+    until("nobody said where its pods are", || async { reached(&b).await == 2 }).await;
+    let grant =
+        |ranges: &str| Patch::Merge(json!({"metadata": {"annotations": {POD_CIDRS_ANNOTATION: ranges}}}));
+    let namespaces: Api<Namespace> = Api::all(hub.client());
+    namespaces.patch("tombolo-a", &PatchParams::default(), &grant("10.9.0.0/16")).await.unwrap();
+    until("what is elsewhere goes", || async { reached(&b).await == 0 }).await;
+
+    let as_a = hub_account(&hub, "a");
+    let everywhere = json!({"spec": {"podCIDRs": ["0.0.0.0/0"]}});
+    let statements: Api<Membership> = Api::namespaced(as_a.clone(), "tombolo-a");
+    statements.patch(STATEMENT, &PatchParams::default(), &Patch::Merge(&everywhere)).await.unwrap();
+    let own: Api<Namespace> = Api::all(as_a);
+    assert!(is_forbidden(own.patch("tombolo-a", &PatchParams::default(), &grant("0.0.0.0/0")).await));
+    linger(Duration::from_secs(20)).await;
+    assert_eq!(reached(&b).await, 0, "whatever it states");
+
+    let both = grant("10.9.0.0/16,10.1.0.0/16");
+    namespaces.patch("tombolo-a", &PatchParams::default(), &both).await.unwrap();
+    until("what is there comes", || async { reached(&b).await == 2 }).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::karmada::networking::{FINALIZER, MultiClusterService, PROVISION_LABEL};
 use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
 use tombolo_api::karmada::work::Work;
-use tombolo_api::tombolo::LOCAL_FIRST_MIN_READY_ANNOTATION;
+use tombolo_api::tombolo::{LOCAL_FIRST_MIN_READY_ANNOTATION, MEMBER_LABEL};
 use tombolo_model::multi_cluster_service::{
     Place, Plan, Unwritten, View, concerns, events, is_collected, is_confirmed, place, plan,
 };
@@ -124,6 +124,15 @@ fn listen_to_clusters(shared: &Arc<Shared>, queue: &Arc<Queue<Key>>) {
     shared.namespaces.listen(move |namespace| {
         let prefix = tombolo_api::karmada::EXECUTION_NAMESPACE_PREFIX;
         namespace.name_any().strip_prefix(prefix).into_iter().for_each(|cluster| tell(cluster));
+    });
+    let tell = add_concerned.clone();
+    shared.places.listen_to_changes(move |change| {
+        let (Change::Put { new: place, .. } | Change::Gone(place)) = change;
+        if !matches!(change, Change::Put { old: Some(old), new } if origin::pod_cidrs(old) == origin::pod_cidrs(new))
+            && let Some(cluster) = place.labels().get(MEMBER_LABEL)
+        {
+            tell(cluster);
+        }
     });
     shared.memberships.listen_to_changes(move |change| {
         let (Change::Put { new: membership, .. } | Change::Gone(membership)) = change;

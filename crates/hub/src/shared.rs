@@ -13,8 +13,7 @@ use tombolo_api::karmada::SYSTEM_LABEL;
 use tombolo_api::karmada::cluster::{Cluster, ClusterCondition};
 use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
-use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, Membership, STATEMENT};
-use tombolo_model::address::Declared;
+use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, MEMBER_LABEL, Membership, STATEMENT};
 use tombolo_model::multi_cluster_service::{Member, service_of};
 use tombolo_model::{ClusterId, names, origin};
 use tombolo_runtime::{Cache, Events, Key, follow};
@@ -36,6 +35,8 @@ pub(crate) struct Shared {
     /// Those of clusters, and the hub's own.
     pub(crate) heartbeats: Arc<Cache<Lease>>,
     pub(crate) ear: Arc<Ear>,
+    /// The members' own namespaces.
+    pub(crate) places: Arc<Cache<Namespace>>,
     /// Execution namespaces.
     pub(crate) namespaces: Arc<Cache<Namespace>>,
     pub(crate) objects: Arc<Cache<MultiClusterService>>,
@@ -59,6 +60,7 @@ impl Shared {
             clusters: Cache::new(),
             memberships: Cache::new(),
             heartbeats: Cache::new(),
+            places: Cache::new(),
             namespaces: Cache::new(),
             objects: Cache::new(),
             services: Cache::new(),
@@ -76,6 +78,7 @@ impl Shared {
         tasks.spawn(follow(self.memberships.clone(), Api::all(client()), all()));
         let beats = all().fields(&format!("metadata.name={HEARTBEAT}"));
         tasks.spawn(follow(self.heartbeats.clone(), Api::all(client()), beats));
+        tasks.spawn(follow(self.places.clone(), Api::all(client()), all().labels(MEMBER_LABEL)));
         tasks.spawn(follow(self.namespaces.clone(), Api::all(client()), all().labels(SYSTEM_LABEL)));
         tasks.spawn(follow(self.objects.clone(), Api::all(client()), all()));
         tasks.spawn(follow(self.services.clone(), Api::all(client()), all()));
@@ -88,6 +91,7 @@ impl Shared {
         self.clusters.synced().await;
         self.memberships.synced().await;
         self.heartbeats.synced().await;
+        self.places.synced().await;
         self.namespaces.synced().await;
         self.objects.synced().await;
         self.services.synced().await;
@@ -120,8 +124,8 @@ impl Shared {
         let namespace = self.namespace(&names::execution_namespace(&id)?)?;
         let leaving =
             cluster.metadata.deletion_timestamp.is_some() || namespace.metadata.deletion_timestamp.is_some();
-        let statement = self.membership(&id);
-        let declared = statement.map_or(Declared::Nothing, |found| Declared::read(&found.spec.pod_cidrs).0);
+        let place = self.places.get(&Key::new("", names::hub_namespace(&id)));
+        let declared = origin::declared(place.as_deref(), self.membership(&id).as_deref());
         (!leaving).then(|| (id, Member { ready: is_ready(cluster), declared }))
     }
 

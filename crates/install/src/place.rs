@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
-use tombolo_api::tombolo::{HUB_ACCOUNT, MANAGED_BY_LABEL};
-use tombolo_model::{ClusterId, names};
+use tombolo_api::tombolo::{HUB_ACCOUNT, MANAGED_BY_LABEL, POD_CIDRS_ANNOTATION};
+use tombolo_model::{ClusterId, names, origin};
 
 use crate::account::{Account, cluster_role};
 use crate::manifest::Manifest;
@@ -20,11 +20,9 @@ pub const MEMBER_LABEL: &str = "tombolo.dev/member";
 
 /// On a member's namespace at the hub: what tells its cluster from every other, as in a Membership.
 const IDENTITY_ANNOTATION: &str = "tombolo.dev/identity";
-/// On a member's namespace at the hub: where its pods have their addresses.
-const POD_CIDRS_ANNOTATION: &str = "tombolo.dev/pod-cidrs";
 
-/// What whoever makes a place says about its member. The member's own statement comes when its agent runs; until then this
-/// is all that the next one who joins can be compared with.
+/// What whoever makes a place says about its member, which cannot change it. Others believe its endpoints only where this
+/// says that they are, and until its agent runs this is all that the next one who joins can be compared with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Introduction {
     /// Not known where no cluster was asked.
@@ -34,12 +32,8 @@ pub struct Introduction {
 
 impl Introduction {
     pub(crate) fn read(namespace: &Namespace) -> Self {
-        let text = |key: &str| namespace.annotations().get(key).filter(|text| !text.is_empty());
-        let ranges = text(POD_CIDRS_ANNOTATION).into_iter().flat_map(|text| text.split(','));
-        Self {
-            identity: text(IDENTITY_ANNOTATION).cloned(),
-            pod_cidrs: ranges.map(|range| range.trim().to_owned()).collect(),
-        }
+        let identity = namespace.annotations().get(IDENTITY_ANNOTATION).filter(|text| !text.is_empty());
+        Self { identity: identity.cloned(), pod_cidrs: origin::pod_cidrs(namespace) }
     }
 
     fn write(&self, namespace: &mut Namespace) {

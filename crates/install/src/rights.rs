@@ -116,6 +116,7 @@ pub(crate) const AGENT_AT_HOME: &[Right] = &[
 /// What members may read at the hub.
 pub(crate) const MEMBER_READER: &[Right] = &[
     may("What others offer, and who they are.", OWN, &["serviceoffers", "memberships"], READ),
+    may("Where others have their pods, by what whoever let them join wrote.", CORE, &["namespaces"], READ),
     may("Endpoints of what others offer.", SLICES, &["endpointslices"], READ),
     may("Heartbeats.", LEASES, &["leases"], READ),
 ];

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use thiserror::Error;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
-use tombolo_api::tombolo::{Membership, OFFER_LABEL, ServiceOffer};
+use tombolo_api::tombolo::{Membership, OFFER_LABEL, POD_CIDRS_ANNOTATION, ServiceOffer};
 
+use crate::address::Declared;
 use crate::cluster::{BadClusterId, ClusterId};
 use crate::names;
 use crate::syntax::is_dns_label;
@@ -79,6 +81,22 @@ pub fn check_membership(membership: &Membership) -> Result<ClusterId, Refused> {
         membership.spec.cluster.parse().map_err(|bad| refused(Reason::BadClusterId(bad)))?;
     check_namespace(&cluster, &membership.metadata).map_err(refused)?;
     Ok(cluster)
+}
+
+/// Where a member's endpoints may be: where its namespace at the hub says, which the member cannot change; where that says
+/// nothing, it is taken at its word.
+pub fn declared(namespace: Option<&Namespace>, membership: Option<&Membership>) -> Declared {
+    let granted = namespace.map(pod_cidrs).filter(|granted| !granted.is_empty());
+    let stated = membership.map(|membership| &membership.spec.pod_cidrs);
+    granted.as_ref().or(stated).map_or(Declared::Nothing, |ranges| Declared::read(ranges).0)
+}
+
+/// The addresses of a member's pods, as its namespace at the hub has them.
+pub fn pod_cidrs(namespace: &Namespace) -> Vec<String> {
+    let annotations = namespace.metadata.annotations.as_ref();
+    let text =
+        annotations.and_then(|all| all.get(POD_CIDRS_ANNOTATION)).map(String::as_str).unwrap_or_default();
+    text.split(',').map(str::trim).filter(|range| !range.is_empty()).map(str::to_owned).collect()
 }
 
 /// Whether an offer is one of `owner`.
@@ -263,6 +281,34 @@ mod tests {
         assert_eq!(membership("a", "tombolo-a"), Ok(id("a")));
         assert_eq!(membership("b", "tombolo-a"), Err("ForeignNamespace"));
         assert_eq!(membership("A b", "tombolo-a"), Err("BadClusterId"));
+    }
+
+    #[test]
+    fn addresses_are_where_the_namespace_says_whatever_its_member_states() {
+        let place = |ranges: &str| {
+            let mut place = Namespace::default();
+            place.metadata.annotations = Some([(POD_CIDRS_ANNOTATION.into(), ranges.into())].into());
+            place
+        };
+        let states = |range: &str| {
+            let spec = MembershipSpec { pod_cidrs: vec![range.into()], ..MembershipSpec::default() };
+            Membership::new("self", spec)
+        };
+        let within =
+            |ranges: &[&str]| Declared::Within(ranges.iter().map(|range| range.parse().unwrap()).collect());
+        let everything = states("0.0.0.0/0");
+        for (annotation, expected) in [
+            (Some("10.1.0.0/16"), within(&["10.1.0.0/16"])),
+            (Some("10.1.0.0/16, fd00:1::/64"), within(&["10.1.0.0/16", "fd00:1::/64"])),
+            (Some("anywhere"), within(&[])),
+            (Some(""), within(&["0.0.0.0/0"])),
+            (None, within(&["0.0.0.0/0"])),
+        ] {
+            let place = annotation.map(place);
+            assert_eq!(declared(place.as_ref(), Some(&everything)), expected, "{annotation:?}");
+        }
+        assert_eq!(declared(Some(&Namespace::default()), None), Declared::Nothing);
+        assert_eq!(declared(Some(&place("10.1.0.0/16")), None), within(&["10.1.0.0/16"]));
     }
 
     fn slice(namespace: &str, source: &str, offer: &str, name: &str, endpoints: usize) -> EndpointSlice {

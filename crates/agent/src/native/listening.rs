@@ -11,7 +11,7 @@ use tombolo_api::tombolo::{
     Dialect, NATIVE_IMPORT_LABEL, OFFER_LABEL, SET_ASIDE_SELECTOR_ANNOTATION, ServiceOffer,
 };
 use tombolo_model::{names, strategy};
-use tombolo_runtime::{Cache, Change, Key, Queue};
+use tombolo_runtime::{Cache, Key, Queue};
 
 use crate::shared::Shared;
 
@@ -82,13 +82,8 @@ fn listen_to_hub(shared: &Arc<Shared>, asked: &Asked) {
         .roster
         .on_displacement(move |place| offers.get(place).iter().for_each(|offer| add.add_offer(offer)));
     let (add, offers) = (asked.clone(), shared.offers.clone());
-    shared.memberships.listen_to_changes(move |change| {
-        let (Change::Put { new: membership, .. } | Change::Gone(membership)) = change;
-        // Watermarks move all the time; only what a member declares matters here.
-        if !matches!(change, Change::Put { old: Some(old), new } if old.spec == new.spec) {
-            let all = offers.within(&membership.namespace().unwrap_or_default());
-            all.iter().for_each(|offer| add.add_offer(offer));
-        }
+    shared.roster.on_member(move |namespace| {
+        offers.within(namespace).iter().for_each(|offer| add.add_offer(offer));
     });
     let (add, offers) = (asked.clone(), shared.offers.clone());
     shared.on_death_or_return(move |cluster| {

@@ -55,6 +55,10 @@ pub const EXPORT_FINALIZER: &str = "tombolo.dev/export";
 /// without it are somebody else's, and left alone.
 pub const MEMBER_LABEL: &str = "tombolo.dev/member";
 
+/// Annotation of a member's namespace at the hub: where its pods have their addresses, separated by commas. The member cannot
+/// change it, so it counts before what the member states.
+pub const POD_CIDRS_ANNOTATION: &str = "tombolo.dev/pod-cidrs";
+
 /// Finalizer of such a Cluster: its Works, its namespace and its statement are still to be removed.
 pub const CLUSTER_FINALIZER: &str = "tombolo.dev/cluster";
 

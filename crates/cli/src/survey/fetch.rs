@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::api::ListParams;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tombolo_api::about::{CLUSTER_ID_PROPERTY, ClusterProperty};
 use tombolo_api::karmada::networking::NAMESPACE_LABEL;
 use tombolo_api::karmada::work::Work;
-use tombolo_api::tombolo::OFFER_LABEL;
+use tombolo_api::tombolo::{MEMBER_LABEL, OFFER_LABEL};
 use tombolo_runtime::is_not_found;
 
 use super::{HubFacts, HubSeen, MemberFacts, MemberSeen, Place, Places, Scope, Seen, Survey};
@@ -97,8 +97,10 @@ async fn hub(client: &Client, scope: &Scope) -> Result<HubFacts, Error> {
     let heartbeats = Api::<Lease>::all(client.clone());
     let offered = ListParams::default().labels(OFFER_LABEL);
     let slices = Api::<EndpointSlice>::all(client.clone());
-    let (memberships, beats, offers, slices, clusters, shared) = tokio::try_join!(
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let (memberships, places, beats, offers, slices, clusters, shared) = tokio::try_join!(
         list(Api::all(client.clone())),
+        async { namespaces.list(&ListParams::default().labels(MEMBER_LABEL)).await },
         async { heartbeats.list(&ListParams::default().fields(HEARTBEAT)).await },
         list(Api::all(client.clone())),
         async { slices.list(&offered).await },
@@ -109,6 +111,7 @@ async fn hub(client: &Client, scope: &Scope) -> Result<HubFacts, Error> {
     let by_namespace = |lease: Lease| (lease.namespace().unwrap_or_default(), lease);
     Ok(HubFacts {
         memberships,
+        places: places.items,
         heartbeats: beats.items.into_iter().map(by_namespace).collect(),
         offers,
         slices: slices.items,

@@ -13,12 +13,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::ResourceExt as _;
 use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::{Membership, ServiceOffer};
 use tombolo_api::{kep, mcs};
-use tombolo_model::{ClusterId, names};
+use tombolo_model::{ClusterId, names, origin};
 
 pub(crate) use self::editions::{ExportSeen, ImportSeen, Told, count, exports, imported_slices, imports};
 pub(crate) use self::fetch::survey;
@@ -64,6 +65,8 @@ pub(crate) struct MemberSeen {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HubFacts {
     pub(crate) memberships: Vec<Membership>,
+    /// The members' namespaces.
+    pub(crate) places: Vec<Namespace>,
     /// By namespace.
     pub(crate) heartbeats: BTreeMap<String, Lease>,
     pub(crate) offers: Vec<ServiceOffer>,
@@ -117,6 +120,13 @@ impl Heartbeat {
 impl HubFacts {
     pub(crate) fn membership(&self, id: &str) -> Option<&Membership> {
         self.memberships.iter().find(|membership| membership.spec.cluster == id)
+    }
+
+    /// The addresses of a member's pods, by its namespace.
+    pub(crate) fn granted(&self, id: &str) -> Vec<String> {
+        let Ok(id) = id.parse::<ClusterId>() else { return Vec::new() };
+        let name = names::hub_namespace(&id);
+        self.places.iter().find(|place| place.name_any() == name).map(origin::pod_cidrs).unwrap_or_default()
     }
 
     pub(crate) fn heartbeat(&self, id: &str) -> Option<Heartbeat> {

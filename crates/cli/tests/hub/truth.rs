@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -14,6 +14,7 @@ use tombolo_agent::Config;
 use tombolo_api::condition;
 use tombolo_api::karmada::networking::MultiClusterService;
 use tombolo_api::karmada::work::Work;
+use tombolo_api::tombolo::{MEMBER_LABEL, POD_CIDRS_ANNOTATION};
 use tombolo_hub::PushMember;
 use tombolo_model::names;
 use tombolo_testkit::{FaultPlan, Server, linger, relaxed, until, within};
@@ -150,6 +151,11 @@ async fn addresses_that_a_member_did_not_declare_go_nowhere() {
             == "EndpointSlices are collected from provision clusters."
     })
     .await;
+    // Whoever let the member join knows better where its pods are.
+    let known = json!({"metadata": {"labels": {MEMBER_LABEL: "member1"}, "annotations": {POD_CIDRS_ANNOTATION: "10.7.0.0/16"}}});
+    let namespaces: Api<Namespace> = Api::all(fleet.hub.client());
+    namespaces.patch("tombolo-member1", &PatchParams::default(), &Patch::Merge(&known)).await.unwrap();
+    until("not believed any more", || async { member2.reached().await.is_empty() }).await;
 }
 
 #[tokio::test(start_paused = true)]

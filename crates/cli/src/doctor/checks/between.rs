@@ -56,6 +56,14 @@ pub(super) fn addresses(survey: &Survey, examined: &Examinations) -> Vec<Check> 
     let mut networks: Vec<(&str, IpNet)> = Vec::new();
     for membership in &hub.memberships {
         let cluster = membership.spec.cluster.as_str();
+        let (stated, granted) = (&membership.spec.pod_cidrs, hub.granted(cluster));
+        if !stated.is_empty() && !granted.is_empty() && *stated != granted {
+            let (stated, granted) = (stated.join(","), granted.join(","));
+            let what = format!("it declares {stated}, but its namespace at the hub says {granted}");
+            checks.push(Check::new("addresses", cluster, Mark::Bad, what).advice(
+                "others believe what the namespace says: `tombolo join` it again with the --pod-cidr that is right",
+            ));
+        }
         if membership.spec.pod_cidrs.is_empty() {
             checks.push(
                 Check::new("addresses", cluster, Mark::Doubtful, "it declares no pod CIDRs")

@@ -99,7 +99,7 @@ fn each_thing_that_is_wrong_is_found_where_it_is_with_something_to_do() {
 }
 
 #[test]
-fn networks_that_overlap_are_bad_and_undeclared_ones_doubtful() {
+fn networks_that_overlap_or_are_disputed_are_bad_and_undeclared_ones_doubtful() {
     let overlapping = survey(vec![
         membership("a", &["10.0.0.0/8"]),
         membership("b", &["10.2.0.0/16"]),
@@ -118,6 +118,12 @@ fn networks_that_overlap_are_bad_and_undeclared_ones_doubtful() {
         [("addresses", "a", Mark::Bad), ("addresses", "b", Mark::Bad)],
         "Services of both hide pods of b"
     );
+    let (mut survey, examined) = everything();
+    let place =
+        json!({"metadata": {"name": "tombolo-b", "annotations": {"tombolo.dev/pod-cidrs": "10.3.0.0/16"}}});
+    survey.hub.facts.as_mut().unwrap().places.push(from_value(place).unwrap());
+    let found = addresses(&survey, &examined);
+    assert_eq!(worst(&found), [("addresses", "b", Mark::Bad)], "its place says otherwise");
 }
 
 #[test]
