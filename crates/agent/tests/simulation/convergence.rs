@@ -6,12 +6,14 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use tombolo_api::mcs::{ClusterStatus, ServiceImport};
 use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, NATIVE_IMPORT_LABEL};
-use tombolo_model::{Import, names};
+use tombolo_model::{Import, auto_export, names};
 use tombolo_runtime::Key;
 
 use crate::native;
 use crate::truth::{Name, Truth, exports, lean, meaning, origin, service};
+use crate::users::TEAM;
 use crate::world::{Member, World};
 
 /// How the objects of hostile members are called.
@@ -32,6 +34,7 @@ pub(crate) fn differences(world: &World, exempt: &Exempt) -> Vec<String> {
         let place = format!("in {}", member.name());
         compare(&place, &wanted(&truth, member, exempt), &held(member, exempt), &mut found);
         judge_exports(&truth, member, exempt, &mut found);
+        judge_automatic_exports(member, &mut found);
         native::judge(&truth, member, &mut found);
     }
     found
@@ -78,7 +81,7 @@ fn wanted(truth: &Truth, member: &Member, exempt: &Exempt) -> Picture {
             all.insert(format!("slice {}", Key::of(&slice)), meaning(&slice));
         }
         if let Ok(derived) = import.derived_service(&member.config.ip_families, None, None) {
-            all.insert(format!("service {}", Key::of(&derived)), ports(&derived));
+            all.insert(format!("service {}", Key::of(&derived)), manners(&derived));
         }
         all.insert(format!("import {name:?}"), import_meaning(&import, &vips(member, name)));
     }
@@ -96,14 +99,29 @@ fn import_meaning(import: &Import, vips: &[IpAddr]) -> Value {
     match import.dialect {
         Dialect::Kep => lean(&import.kep_import(vips).spec),
         Dialect::Mcs => {
-            let object = import.mcs_import(vips);
-            lean(json!({"spec": object.spec, "clusters": object.status.map(|status| status.clusters)}))
+            let mut object = import.mcs_import(vips);
+            let status = object.status.take();
+            mcs_meaning(&object, status.map(|status| status.clusters).unwrap_or_default())
         }
     }
 }
 
-fn ports(service: &Service) -> Value {
-    lean(service.spec.as_ref().and_then(|spec| spec.ports.as_ref()))
+/// What a ServiceImport says, and what its exporters put on it. Users may put on it what they like.
+fn mcs_meaning(import: &ServiceImport, clusters: Vec<ClusterStatus>) -> Value {
+    let exported = [import.labels().get(TEAM), import.annotations().get(TEAM)];
+    lean(json!({"spec": import.spec, "clusters": clusters, "exported": exported}))
+}
+
+/// What clients notice of a derived Service, with what the API server fills in.
+fn manners(service: &Service) -> Value {
+    let Some(spec) = &service.spec else { return Value::Null };
+    lean(json!({
+        "ports": spec.ports,
+        "affinity": spec.session_affinity.as_deref().unwrap_or("None"),
+        "affinityConfig": spec.session_affinity_config,
+        "internalTrafficPolicy": spec.internal_traffic_policy.as_deref().unwrap_or("Cluster"),
+        "trafficDistribution": spec.traffic_distribution,
+    }))
 }
 
 fn is_ours<K: ResourceExt>(object: &K) -> bool {
@@ -126,7 +144,7 @@ fn held(member: &Member, exempt: &Exempt) -> Picture {
     for service in member.sight.services.all() {
         let is_native = service.labels().contains_key(NATIVE_IMPORT_LABEL);
         if is_ours(&*service) && !is_native && !hidden.contains(&service.name_any()) {
-            all.insert(format!("service {}", Key::of(&*service)), ports(&service));
+            all.insert(format!("service {}", Key::of(&*service)), manners(&service));
         }
     }
     for import in member.sight.kep_imports.all() {
@@ -138,8 +156,8 @@ fn held(member: &Member, exempt: &Exempt) -> Picture {
     for import in member.sight.mcs_imports.all() {
         let name = (Dialect::Mcs, Key::of(&*import));
         if is_ours(&*import) && !is_exempt(&name) {
-            let clusters = import.status.as_ref().map(|status| &status.clusters);
-            all.insert(format!("import {name:?}"), lean(json!({"spec": import.spec, "clusters": clusters})));
+            let clusters = import.status.as_ref().map(|status| status.clusters.clone());
+            all.insert(format!("import {name:?}"), mcs_meaning(&import, clusters.unwrap_or_default()));
         }
     }
     all
@@ -190,6 +208,23 @@ fn judge_exports(truth: &Truth, member: &Member, exempt: &Exempt, found: &mut Ve
         + member.sight.mcs_exports.all().iter().filter(|e| e.metadata.deletion_timestamp.is_some()).count();
     if ending > 0 {
         found.push(format!("in {}: {ending} exports do not go away", member.name()));
+    }
+}
+
+/// What labels ask for is exported, and what they asked for once and no more is not.
+fn judge_automatic_exports(member: &Member, found: &mut Vec<String>) {
+    let (namespaces, services) = (member.sight.namespaces.all(), member.sight.services.all());
+    let (kep, mcs) = (member.sight.kep_exports.all(), member.sight.mcs_exports.all());
+    let exports = kep.iter().map(|export| (Dialect::Kep, &export.metadata));
+    let exports = exports.chain(mcs.iter().map(|export| (Dialect::Mcs, &export.metadata)));
+    let usual = member.config.usual_dialect;
+    let (namespaces, services) = (namespaces.iter().map(|one| &**one), services.iter().map(|one| &**one));
+    let plan = auto_export::plan(usual, namespaces, services, exports);
+    if !plan.create.is_empty() || !plan.delete.is_empty() {
+        found.push(format!(
+            "in {}: automatic exports are still to be made or removed: {plan:?}",
+            member.name()
+        ));
     }
 }
 

@@ -10,15 +10,18 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tombolo_api::mcs::{self, SOURCE_CLUSTER_LABEL};
 use tombolo_api::service::IpFamily;
-use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, Membership, NATIVE_IMPORT_LABEL};
+use tombolo_api::tombolo::{
+    AUTO_EXPORT_LABEL, Dialect, MANAGED_BY_LABEL, MANAGER, Membership, NATIVE_IMPORT_LABEL,
+};
+use tombolo_model::names;
 use tombolo_runtime::Key;
 use tombolo_testkit::FaultPlan;
 
 use crate::invariants::{Broken, Foreign, Invariant};
 use crate::log::Log;
 use crate::schedule::{Run, ms};
-use crate::truth::origin;
-use crate::users::slice_of;
+use crate::truth::{origin, service};
+use crate::users::{TEAM, slice_of};
 use crate::with_time;
 
 const A: usize = 0;
@@ -300,6 +303,43 @@ fn what_is_missing_breaks_convergence() {
         });
         run.world.members[A].apply::<tombolo_api::kep::ServiceExport>(&key, &export).await;
         assert_eq!(run.world.members[A].sight.kep_imports.all().len(), 0, "{:?}", Dialect::Kep);
+    });
+}
+
+/// Nothing that the agent of `place` writes in its own cluster happens any more, and it does not notice.
+fn paralyse(run: &Run, place: usize) {
+    run.world.members[place].own_link.plan(FaultPlan { forgotten: 1.0, ..FaultPlan::default() });
+}
+
+#[test]
+fn a_derived_service_with_other_manners_breaks_convergence() {
+    expect(Invariant::Convergence, r#""affinity":"ClientIP""#, async |run| {
+        paralyse(run, C);
+        let name = names::derived_service(Dialect::Mcs, &service(&Key::new("demo", "echo")));
+        let sticky = json!({"spec": {"sessionAffinity": "ClientIP"}});
+        run.world.members[C].edit::<Service>(&Key::new("demo", name), &sticky).await;
+    });
+}
+
+#[test]
+fn an_exported_label_that_never_arrives_breaks_convergence() {
+    expect(Invariant::Convergence, r#""exported":["red","red"]"#, async |run| {
+        paralyse(run, C);
+        let key = Key::new("demo", "echo");
+        let export = json!({"spec": {"exportedLabels": {TEAM: "red"}, "exportedAnnotations": {TEAM: "red"}}});
+        for place in [A, 1] {
+            run.guard.touch(place, &key);
+            run.world.members[place].edit::<mcs::ServiceExport>(&key, &export).await;
+        }
+    });
+}
+
+#[test]
+fn an_automatic_export_that_is_not_made_breaks_convergence() {
+    expect(Invariant::Convergence, "automatic exports are still to be made", async |run| {
+        paralyse(run, A);
+        let label = json!({"metadata": {"labels": {AUTO_EXPORT_LABEL: "kep"}}});
+        run.world.members[A].edit::<Service>(&Key::new("demo", "echo"), &label).await;
     });
 }
 

@@ -160,7 +160,7 @@ impl Run {
     async fn step(&mut self) {
         let place = self.dice.usize(0..self.world.members.len());
         let (user, which) = self.draw_service();
-        match self.dice.u32(0..135) {
+        match self.dice.u32(0..140) {
             0..24 => self.set_endpoints(user, which).await,
             24..34 => self.serve(user, which).await,
             34..37 => self.delete_service(user, which).await,
@@ -182,7 +182,8 @@ impl Run {
             118..126 => self.set_strategy().await,
             126..128 => self.toggle_controllers(place),
             128..132 => self.tamper_with_native(user, which).await,
-            _ => self.crash_while_writing(user, which).await,
+            132..135 => self.crash_while_writing(user, which).await,
+            _ => self.label(user, which).await,
         }
     }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tombolo_api::service::{IpFamily, MANAGED_BY_LABEL, STOCK_SLICE_CONTROLLER};
-use tombolo_api::tombolo::Dialect;
+use tombolo_api::tombolo::{AUTO_EXPORT_LABEL, Dialect};
 use tombolo_api::{kep, mcs};
 use tombolo_model::names;
 use tombolo_runtime::Key;
@@ -14,7 +14,10 @@ use tombolo_runtime::Key;
 use crate::controllers::APP;
 use crate::invariants::Foreign;
 use crate::schedule::{Run, SERVICES, key, ms};
-use crate::truth::{origin, service};
+use crate::truth::{lean, origin, service};
+
+/// What users put on imports by way of their exports.
+pub(crate) const TEAM: &str = "team";
 
 impl Run {
     /// A member and a service whose namespace it has.
@@ -50,12 +53,39 @@ impl Run {
         if SERVICES[which].2 {
             value["spec"]["clusterIP"] = json!("None");
         }
+        let manners = self.draw_manners();
+        if let (Value::Object(spec), Value::Object(manners)) = (&mut value["spec"], manners) {
+            spec.extend(manners);
+        }
         let member = &self.world.members[place];
         match member.sight.services.get(&key) {
             // As `kubectl apply` and `kubectl edit` do it: a selector is changed key by key.
             Some(_) => member.edit::<Service>(&key, &json!({"spec": value["spec"]})).await,
-            None => member.apply::<Service>(&key, &value).await,
+            None => member.apply::<Service>(&key, &lean(value)).await,
         }
+    }
+
+    /// How a Service treats its clients. Most are as they come; `null` takes back what it had.
+    fn draw_manners(&mut self) -> Value {
+        let (sticky, local, close) =
+            (self.dice.u32(0..5) == 0, self.dice.u32(0..8) == 0, self.dice.u32(0..8) == 0);
+        let timeout = sticky.then(|| json!({"clientIP": {"timeoutSeconds": 60 * self.dice.i32(1..3)}}));
+        json!({
+            "sessionAffinity": if sticky { "ClientIP" } else { "None" },
+            "sessionAffinityConfig": timeout,
+            "internalTrafficPolicy": if local { "Local" } else { "Cluster" },
+            "trafficDistribution": close.then_some("PreferClose"),
+            "publishNotReadyAddresses": self.dice.u32(0..6) == 0,
+        })
+    }
+
+    /// A label that asks for an export, overrules its namespace, or goes.
+    pub(crate) async fn label(&mut self, place: usize, which: usize) {
+        let words = [Some("true"), Some("kep"), Some("mcs"), Some("false"), None];
+        let word = words[self.dice.usize(0..words.len())];
+        let key = self.touch(place, which, &format!("auto-export {word:?}"));
+        let patch = json!({"metadata": {"labels": {AUTO_EXPORT_LABEL: word}}});
+        self.world.members[place].edit::<Service>(&key, &patch).await;
     }
 
     pub(crate) async fn delete_service(&mut self, place: usize, which: usize) {
@@ -100,7 +130,12 @@ impl Run {
         let kep = self.dice.bool();
         let key = self.touch(place, which, if kep { "export (kep)" } else { "export (mcs)" });
         let version = if kep { "multicluster.k8s.io/v1alpha1" } else { "multicluster.x-k8s.io/v1beta1" };
-        let value = json!({"apiVersion": version, "kind": "ServiceExport", "metadata": {"name": key.name}});
+        let mut value =
+            json!({"apiVersion": version, "kind": "ServiceExport", "metadata": {"name": key.name}});
+        if !kep && self.dice.u32(0..3) == 0 {
+            let team = ["red", "blue"][self.dice.usize(0..2)];
+            value["spec"] = json!({"exportedLabels": {TEAM: team}, "exportedAnnotations": {TEAM: team}});
+        }
         let member = &self.world.members[place];
         match kep {
             true => member.apply::<kep::ServiceExport>(&key, &value).await,
