@@ -190,9 +190,8 @@ impl Keeper {
         let (shared, members) = (&self.shared, self.shared.members());
         let api: Api<Lease> = Api::namespaced(shared.member.clone(), &shared.config.namespace);
         let has_left = |cluster| !members.contains_key(&cluster) && left_by(shared, &cluster).is_empty();
-        let is_released = |lease: &Lease| lease.spec.as_ref().is_some_and(liveness::is_released);
         let leases = shared.source_leases.all().into_iter();
-        for lease in leases.filter(|lease| is_ours(&**lease) && is_released(lease)) {
+        for lease in leases.filter(|lease| is_ours(&**lease)) {
             if source_of(&*lease).is_some_and(has_left) {
                 in_time(shared.config.heartbeat, delete(&api, &*lease)).await?;
             }

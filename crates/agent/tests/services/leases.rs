@@ -53,6 +53,15 @@ async fn of_a_cluster_that_left_no_lease_stays_and_it_may_come_back() {
     let c = &fleet.members[2];
     until("it is back", || async { c.imported(Some("a")).await == ["10.1.0.1"] }).await;
     until("with a lease", || async { c.has_lease_of("a").await }).await;
+
+    // One that lived until it left was never said to be dead.
+    fleet.kill(0);
+    let c = &fleet.members[2];
+    statement.delete(STATEMENT, &Default::default()).await.unwrap();
+    within(Duration::from_secs(10), "nothing of it is left", || async {
+        c.imported(Some("a")).await.is_empty() && !c.has_lease_of("a").await
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -138,7 +138,7 @@ pub(crate) fn lies(
         if said.get(everywhere).is_none_or(|(status, _)| status != "True") {
             continue;
         }
-        for consumer in &world.members {
+        for consumer in world.joined() {
             let exempted = exempt.contains(&(consumer.name().to_owned(), name.clone()));
             if !exempted && is_heard(consumer.name()) && consumer.has_namespace(&name.1.namespace) {
                 lies.extend(missing(truth, name, import, exporter, consumer));

@@ -30,7 +30,7 @@ pub(crate) fn differences(world: &World, exempt: &Exempt) -> Vec<String> {
     let truth = Truth::of(world);
     let mut found = Vec::new();
     compare("at the hub", &hub_wanted(&truth), &hub_held(world), &mut found);
-    for member in &world.members {
+    for member in world.joined() {
         let place = format!("in {}", member.name());
         compare(&place, &wanted(&truth, member, exempt), &held(member, exempt), &mut found);
         judge_exports(&truth, member, exempt, &mut found);

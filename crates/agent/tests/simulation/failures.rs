@@ -15,11 +15,14 @@ use tombolo_model::names;
 use tombolo_testkit::{FaultPlan, Faults, Outage};
 
 use crate::convergence::FORGED;
-use crate::schedule::{Run, key, ms};
+use crate::schedule::{Run, SERVICES, key, ms};
 use crate::truth::service;
 
 /// Two leaders at once: until one of them stops, nobody can say which of them speaks.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(86_400);
+
+/// So many stay, or there would be nothing to see.
+const FEWEST: usize = 2;
 
 /// A heartbeat every 5 s, and some of them fail.
 const MARK: Duration = Duration::from_secs(12);
@@ -93,7 +96,8 @@ impl Run {
     }
 
     pub(crate) fn start(&mut self, place: usize) {
-        if !self.world.members[place].is_running() && self.can_lead(place) {
+        let member = &self.world.members[place];
+        if !member.is_running() && !member.has_left && self.can_lead(place) {
             self.note(place, "the agent starts");
             self.world.start(place);
             self.begin_life(place);
@@ -177,7 +181,7 @@ impl Run {
     }
 
     /// The hub is restored from the last backup: everything there is as it was, and revisions are handed out again.
-    pub(crate) fn restore_hub(&mut self) {
+    pub(crate) async fn restore_hub(&mut self) {
         let Some((backup, _)) = self.backups.iter().rfind(|(_, at)| self.is_noticeable(*at)) else { return };
         self.log.note("the hub is restored from its backup");
         self.world.restore_hub(&backup.clone());
@@ -187,6 +191,39 @@ impl Run {
             (member.unobstructed, member.clean) = (now(member.unobstructed), now(member.clean));
         }
         self.guard.forget_all(&self.world);
+        // Whoever let them go does so again.
+        for place in (0..self.world.members.len()).filter(|place| self.world.members[*place].has_left) {
+            self.world.clear_place(place).await;
+        }
+    }
+}
+
+/// Clusters that leave, and come back.
+impl Run {
+    /// As with `tombolo leave --force`: the cluster keeps what it has, and nobody keeps anything of it.
+    pub(crate) async fn leave(&mut self, place: usize) {
+        if self.world.members[place].has_left || self.world.joined().count() <= FEWEST {
+            return;
+        }
+        self.kill(place);
+        self.note(place, "the cluster leaves");
+        self.world.members[place].has_left = true;
+        for which in 0..SERVICES.len() {
+            self.touch(place, which, "its cluster leaves");
+        }
+        self.world.clear_place(place).await;
+    }
+
+    pub(crate) fn come_back(&mut self, place: usize) {
+        if !self.world.members[place].has_left {
+            return;
+        }
+        self.note(place, "the cluster joins again");
+        self.world.members[place].has_left = false;
+        for which in 0..SERVICES.len() {
+            self.touch(place, which, "its cluster joins again");
+        }
+        self.start(place);
     }
 }
 
@@ -207,6 +244,9 @@ impl Run {
         let victim = self.dice.usize(0..self.world.members.len());
         let dialect = Dialect::ALL[self.dice.usize(0..Dialect::ALL.len())];
         let kind = self.dice.u32(0..4);
+        if self.world.members[place].has_left {
+            return;
+        }
         self.note(place, &format!("a forgery of kind {kind} about {}", key(which)));
         match kind {
             0 => self.forge_offer(place, victim, which).await,

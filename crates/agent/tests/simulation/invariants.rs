@@ -292,7 +292,10 @@ impl Guard {
     fn is_calm(&self, world: &World, name: &Name) -> bool {
         self.touched.get(&name.1).is_some_and(|(when, places)| {
             when.elapsed() >= CALM
-                && places.iter().all(|place| is_long_ago(world.members[*place].unobstructed))
+                && places
+                    .iter()
+                    .map(|place| &world.members[*place])
+                    .all(|member| member.has_left || is_long_ago(member.unobstructed))
         })
     }
 }

@@ -306,6 +306,15 @@ fn what_is_missing_breaks_convergence() {
     });
 }
 
+#[test]
+fn what_a_cluster_that_left_still_says_at_the_hub_breaks_convergence() {
+    expect(Invariant::Convergence, "at the hub: offer tombolo-b/", async |run| {
+        run.guard.touch(1, &Key::new("demo", "echo"));
+        run.kill(1);
+        run.world.members[1].has_left = true;
+    });
+}
+
 /// Nothing that the agent of `place` writes in its own cluster happens any more, and it does not notice.
 fn paralyse(run: &Run, place: usize) {
     run.world.members[place].own_link.plan(FaultPlan { forgotten: 1.0, ..FaultPlan::default() });

@@ -1,5 +1,9 @@
 //! What chance meets too rarely, told step by step.
 
+use k8s_openapi::api::coordination::v1::Lease;
+use serde_json::Value;
+use tombolo_model::names;
+use tombolo_runtime::Key;
 use tombolo_testkit::FaultPlan;
 
 use crate::log::Log;
@@ -69,7 +73,7 @@ fn a_hub_restored_to_its_beginning_is_filled_again() {
     with_time(async {
         for seed in 0..4 {
             let mut run = three(seed).await;
-            run.restore_hub();
+            run.restore_hub().await;
             run.conclude().await.unwrap();
             assert!(run.has_slices_of(1, "a"), "seed {seed}");
         }
@@ -86,8 +90,27 @@ fn a_hub_restored_from_a_young_backup_hides_nothing() {
             run.wait(ms(12_000)).await.unwrap();
             run.set_address(0, 2).await;
             run.wait(ms(100 + seed * 300)).await.unwrap();
-            run.restore_hub();
+            run.restore_hub().await;
             run.conclude().await.unwrap_or_else(|broken| panic!("seed {seed}: {broken:?}"));
         }
+    });
+}
+
+/// Who leaves is gone for everybody at once, its lease, too; who comes back is as welcome as before.
+#[test]
+fn a_cluster_that_leaves_is_forgotten_and_may_come_back() {
+    with_time(async {
+        let mut run = three(1).await;
+        let lease = names::source_lease(&run.world.members[0].config.cluster);
+        let lease = Key::new(run.world.members[1].config.namespace.clone(), lease);
+        assert_ne!(run.world.members[1].get::<Lease>(&lease).await, Value::Null);
+        run.leave(0).await;
+        run.converge().await.unwrap();
+        assert!(!run.has_slices_of(1, "a") && !run.has_slices_of(2, "a"));
+        run.wait(ms(60_000)).await.unwrap();
+        assert_eq!(run.world.members[1].get::<Lease>(&lease).await, Value::Null);
+        run.come_back(0);
+        run.conclude().await.unwrap();
+        assert!(run.has_slices_of(1, "a") && run.has_slices_of(2, "a"));
     });
 }

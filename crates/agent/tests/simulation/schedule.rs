@@ -98,6 +98,9 @@ impl Run {
             self.wait(ms(pause)).await?;
         }
         for place in 0..self.world.members.len() {
+            if self.dice.bool() {
+                self.come_back(place);
+            }
             self.heal(place);
             self.retire(place);
             self.start(place);
@@ -160,7 +163,7 @@ impl Run {
     async fn step(&mut self) {
         let place = self.dice.usize(0..self.world.members.len());
         let (user, which) = self.draw_service();
-        match self.dice.u32(0..140) {
+        match self.dice.u32(0..146) {
             0..24 => self.set_endpoints(user, which).await,
             24..34 => self.serve(user, which).await,
             34..37 => self.delete_service(user, which).await,
@@ -175,7 +178,7 @@ impl Run {
             99..104 => self.tamper(user, which).await,
             104..106 => self.delete_namespace(place).await,
             106..108 => self.back_up_hub(),
-            108..109 => self.restore_hub(),
+            108..109 => self.restore_hub().await,
             109..114 => self.take_over(place).await,
             114..116 => self.jump(place),
             116..118 => self.forge(place, which).await,
@@ -183,7 +186,9 @@ impl Run {
             126..128 => self.toggle_controllers(place),
             128..132 => self.tamper_with_native(user, which).await,
             132..135 => self.crash_while_writing(user, which).await,
-            _ => self.label(user, which).await,
+            135..140 => self.label(user, which).await,
+            140..142 => self.leave(place).await,
+            _ => self.come_back(place),
         }
     }
 

@@ -68,7 +68,7 @@ fn offered(member: &Member, export: &Export) -> Option<Offered> {
 impl Truth {
     pub(crate) fn of(world: &World) -> Self {
         let mut all: BTreeMap<Name, BTreeMap<ClusterId, Offered>> = BTreeMap::new();
-        for member in &world.members {
+        for member in world.joined() {
             for export in exports(member) {
                 let key = Key::new(export.service.namespace.clone(), export.service.name.clone());
                 if let Some(offered) = offered(member, &export) {

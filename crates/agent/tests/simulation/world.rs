@@ -22,6 +22,7 @@ use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::{Membership, OFFER_LABEL, ServiceOffer};
 use tombolo_api::{crd, kep, mcs};
 use tombolo_apiserver::{Backup, Clock, Cluster, Entropy, Options, User};
+use tombolo_model::names;
 use tombolo_runtime::{Cache, Key, follow};
 use tombolo_testkit::Faults;
 
@@ -70,6 +71,8 @@ pub(crate) struct Member {
     /// A former leader that does not know yet that it is none any more.
     former: Option<JoinHandle<()>>,
     pub(crate) sight: Sight,
+    /// It is a member no more, or not yet again.
+    pub(crate) has_left: bool,
     /// What its kube-controller-manager knows, while it runs.
     pub(crate) controllers: Controllers,
     /// One of its links is out.
@@ -241,10 +244,35 @@ impl World {
         }
     }
 
+    /// Takes everything away that a member said at the hub.
+    pub(crate) async fn clear_place(&self, place: usize) {
+        let namespace = names::hub_namespace(&self.members[place].config.cluster);
+        clear::<Membership>(&self.hub, &namespace).await;
+        clear::<ServiceOffer>(&self.hub, &namespace).await;
+        clear::<EndpointSlice>(&self.hub, &namespace).await;
+        clear::<Lease>(&self.hub, &namespace).await;
+    }
+
+    /// The clusters that are members at present.
+    pub(crate) fn joined(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| !member.has_left)
+    }
+
     /// The hub goes back to a backup. The observer is told, as an operator would tell everybody.
     pub(crate) fn restore_hub(&mut self, backup: &Backup) {
         self.hub.restore(backup);
         self.hub_observers = self.hub_sight.follow(&self.hub.client());
+    }
+}
+
+async fn clear<K>(hub: &Cluster, namespace: &str)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = Api::namespaced(hub.client(), namespace);
+    for object in api.list(&Default::default()).await.unwrap() {
+        let gone = api.delete(&object.name_any(), &DeleteParams::default()).await;
+        assert!(gone.is_ok(), "{gone:?}");
     }
 }
 
@@ -278,6 +306,7 @@ impl Member {
             agent: None,
             former: None,
             sight,
+            has_left: false,
             controllers: Controllers::default(),
             is_cut: false,
             is_spoiled: false,
