@@ -11,8 +11,8 @@ use kube::Client;
 use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::HUB_ACCOUNT;
 use tombolo_install::{
-    ClusterSeen, HUB_SECRET, Introduction, Membership, Settings, examine, held_token, inspect_cluster,
-    inspect_hub, is_welcome, place, put_token, restart, system_namespace,
+    ClusterSeen, HUB_SECRET, HubSeen, Introduction, Membership, Server, Settings, examine, held_token,
+    inspect_cluster, inspect_hub, is_welcome, place, put_token, restart, system_namespace,
 };
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::request_token;
@@ -131,15 +131,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let hub = arguments.hub.connect(arguments.way.kubeconfig.as_deref()).await?;
     let member = arguments.way.connect("cluster").await?;
-    let seen = look(&arguments, &membership, &hub, &member).await?;
+    let (hub_seen, cluster) = look(&arguments, &membership, &hub, &member).await?;
     say(format_args!("# at the hub, a place for {}", arguments.name));
-    put(&hub, &place(&arguments.name, &arguments.introduction(Some(seen.server.identity)))).await?;
+    put(&hub, &place(&arguments.name, &arguments.introduction(Some(cluster.server.identity)))).await?;
     say(format_args!("# in the cluster, who it is and the way to {}", membership.hub.server));
     let settings = Settings { namespace: arguments.namespace.clone(), ..Settings::default() };
     let mut manifests = vec![system_namespace(&settings)];
     manifests.extend(membership.manifests());
     put(&member, &manifests).await?;
-    give_token(&arguments, &membership, &hub, &member).await?;
+    give_token(&arguments, &membership, (&hub, &hub_seen.server), &member).await?;
     let restarted = restart(&member, &membership).await.map_err(in_cluster)?;
     if !restarted.is_empty() {
         say(format_args!("{} begin anew", restarted.join(" and ")));
@@ -165,8 +165,8 @@ async fn look(
     membership: &Membership,
     hub: &Client,
     member: &Client,
-) -> Result<ClusterSeen, Failure> {
-    let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member));
+) -> Result<(HubSeen, ClusterSeen), Failure> {
+    let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member, &arguments.namespace));
     let hub = hub.map_err(|cause| Failure::new("the hub cannot be looked at").because(cause))?;
     let member = member.map_err(|cause| Failure::new("the cluster cannot be looked at").because(cause))?;
     let found = examine(membership, &hub, &member, arguments.clock_skew);
@@ -174,7 +174,7 @@ async fn look(
         say(format_args!("# {doubt}"));
     }
     if found.problems.is_empty() {
-        return Ok(member);
+        return Ok((hub, member));
     }
     let name = &arguments.name;
     Err(Failure::new(format!("{name} cannot join, nothing was changed: {}", found.problems.join("; "))))
@@ -184,7 +184,7 @@ async fn look(
 async fn give_token(
     arguments: &Arguments,
     membership: &Membership,
-    hub: &Client,
+    (hub, identity): (&Client, &Server),
     member: &Client,
 ) -> Result<(), Failure> {
     let object = format!("secret/{HUB_SECRET} in {}", membership.namespace);
@@ -204,7 +204,7 @@ async fn give_token(
             .because(cause)
             .hint("tokens live for ten minutes at least: see --token-lifetime")
     })?;
-    put_token(member, membership, &token).await.map_err(in_cluster)?;
+    put_token(member, membership, &token, identity).await.map_err(in_cluster)?;
     say(format_args!(
         "{object} {}: a token for the hub",
         if held.is_some() { "configured" } else { "created" }

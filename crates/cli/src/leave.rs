@@ -64,7 +64,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// Goes no further if the name and the cluster are not of one member.
 async fn look(arguments: &Arguments, hub: &Client, member: &Client) -> Result<(), Failure> {
-    let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member));
+    let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member, &arguments.namespace));
     let hub = hub.map_err(|cause| Failure::new("the hub cannot be looked at").because(cause))?;
     let member = member.map_err(|cause| {
         Failure::new("the cluster cannot be looked at")

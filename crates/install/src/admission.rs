@@ -69,6 +69,9 @@ impl Findings {
                 "the cluster is a member of the set {set}: join with `--cluster-set {set}`, or `tombolo leave` first"
             ));
         }
+        if cluster.hub.as_ref().is_some_and(|known| *known != hub.server.identity) {
+            self.doubt("the cluster was a member at another hub, which still has a place for it");
+        }
         let identity = &cluster.server.identity;
         for member in &hub.members {
             let same_name = member.cluster == name || member.namespace == namespace;
@@ -248,6 +251,7 @@ mod tests {
                 server: server("uid-a", Part::Member),
                 id: None,
                 set: None,
+                hub: None,
                 node_cidrs: vec!["10.1.3.0/24".into()],
             },
         }
@@ -317,7 +321,8 @@ mod tests {
     #[test]
     fn what_may_be_meant_so_is_only_said() {
         type Change = fn(&mut Case);
-        let cases: [(&str, Change); 4] = [
+        let cases: [(&str, Change); 5] = [
+            ("at another hub", |case| case.cluster.hub = Some("uid-other".into())),
             ("without --pod-cidr", |case| case.membership.pod_cidrs.clear()),
             ("outside of --pod-cidr", |case| case.cluster.node_cidrs.push("10.9.0.0/24".into())),
             ("10 s apart", |case| case.hub.server.ahead = Some(10.4)),

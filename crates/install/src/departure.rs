@@ -1,22 +1,30 @@
 //! Whether a cluster is the member that shall leave. Pure.
 //!
 //! Two things are named, a member and a cluster, and either can be mistyped. Leaving takes from both, so they have to be
-//! the same one: as the cluster says, as the hub says, or, where both have forgotten it, because there is nothing left.
+//! the same one: as the cluster says, as the hub says, or, where both have forgotten it, because there is nothing left. The
+//! hub can be mistyped, too: the cluster's credential says which one it is for.
 
 use tombolo_model::{ClusterId, names};
 
 use crate::inspect::{ClusterSeen, HubSeen};
 
 /// Why the cluster cannot leave as `member`, and what to do; nothing if it can.
-pub fn keeps_from_leaving(member: &ClusterId, hub: &HubSeen, cluster: &ClusterSeen) -> Option<String> {
+pub fn keeps_from_leaving(member: &ClusterId, at: &HubSeen, cluster: &ClusterSeen) -> Option<String> {
     let namespace = names::hub_namespace(member);
     let identity = &cluster.server.identity;
+    if cluster.hub.as_ref().is_some_and(|hub| *hub != at.server.identity) {
+        return Some(
+            "the cluster is a member at another hub: choose that with --hub-context; if that hub is gone for good, \
+             `tombolo join` this one first"
+                .to_owned(),
+        );
+    }
     if let Some(id) = cluster.id.as_deref().filter(|id| *id != member.as_str()) {
         return Some(format!(
             "the cluster calls itself {id}, not {member}: leave with `--name {id}`, or choose the other cluster with --context"
         ));
     }
-    let at_hub = hub.members.iter().find(|one| one.namespace == namespace);
+    let at_hub = at.members.iter().find(|one| one.namespace == namespace);
     match at_hub.map(|one| one.identity.as_str()) {
         Some(known) if known == identity => None,
         Some("") if cluster.id.is_some() => None,
@@ -28,7 +36,7 @@ pub fn keeps_from_leaving(member: &ClusterId, hub: &HubSeen, cluster: &ClusterSe
             "{member} at this hub is another cluster: choose that one with --context; if it is gone for good, add --force"
         )),
         None => {
-            let other = hub.members.iter().find(|one| one.identity == *identity)?;
+            let other = at.members.iter().find(|one| one.identity == *identity)?;
             let other = &other.cluster;
             Some(format!("the cluster is {other} at this hub, not {member}: leave with `--name {other}`"))
         }
@@ -65,6 +73,19 @@ mod tests {
         assert_eq!(kept(Some("a"), &[at_hub("a", ""), b.clone()]), None, "the cluster knows");
         assert_eq!(kept(Some("a"), std::slice::from_ref(&b)), None, "its place is gone already");
         assert_eq!(kept(None, &[b]), None, "all is gone already");
+    }
+
+    #[test]
+    fn a_member_of_another_hub_does_not_leave_this_one() {
+        let seen = |hub: Option<&str>| {
+            let server = Server { identity: "uid-hub".to_owned(), ..Server::default() };
+            let at = HubSeen { server, ..HubSeen::default() };
+            let cluster = ClusterSeen { hub: hub.map(str::to_owned), ..ClusterSeen::default() };
+            keeps_from_leaving(&"a".parse().unwrap(), &at, &cluster)
+        };
+        assert_eq!(seen(Some("uid-hub")), None);
+        assert_eq!(seen(None), None, "nobody knows");
+        assert!(seen(Some("uid-other")).is_some_and(|said| said.contains("--hub-context")));
     }
 
     #[test]

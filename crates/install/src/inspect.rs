@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client, Error, ResourceExt as _};
@@ -12,6 +12,7 @@ use tombolo_api::tombolo::{HUB_NAMESPACE_PREFIX, Membership};
 use tombolo_runtime::is_absent;
 
 use crate::apply::is_established;
+use crate::membership::{HUB_ANNOTATION, HUB_SECRET};
 use crate::place::{self, Introduction};
 
 /// An API server.
@@ -54,6 +55,8 @@ pub struct ClusterSeen {
     pub id: Option<String>,
     /// The set that it is a member of.
     pub set: Option<String>,
+    /// The hub that it has a credential for.
+    pub hub: Option<String>,
     /// Where its nodes have their pods, as far as they say.
     pub node_cidrs: Vec<String>,
 }
@@ -101,13 +104,16 @@ fn members(statements: impl Iterator<Item = Membership>, namespaces: &[Namespace
     members
 }
 
-pub async fn inspect_cluster(client: &Client) -> Result<ClusterSeen, Error> {
+/// Looks at a cluster whose agents run, or will run, in `namespace`.
+pub async fn inspect_cluster(client: &Client, namespace: &str) -> Result<ClusterSeen, Error> {
     let server = inspect(client).await?;
+    let credential = Api::<Secret>::namespaced(client.clone(), namespace).get_opt(HUB_SECRET).await?;
+    let hub = credential.and_then(|found| found.metadata.annotations?.remove(HUB_ANNOTATION));
     let (id, set) =
         (property(client, CLUSTER_ID_PROPERTY).await?, property(client, CLUSTER_SET_PROPERTY).await?);
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     let ranges = nodes.into_iter().filter_map(|node| node.spec?.pod_cidrs).flatten();
-    Ok(ClusterSeen { server, id, set, node_cidrs: ranges.collect() })
+    Ok(ClusterSeen { server, id, set, hub, node_cidrs: ranges.collect() })
 }
 
 /// What the cluster says about itself under a name.

@@ -13,6 +13,7 @@ use serde_json::json;
 use tombolo_api::tombolo::{Membership as Statement, TOKEN_KEY};
 use tombolo_model::names;
 
+use crate::inspect::Server;
 use crate::membership::{HUB_SECRET, Membership};
 use crate::part::{INSTALLER, Part};
 use crate::settings::Settings;
@@ -39,10 +40,15 @@ pub async fn is_welcome(hub: &Client, membership: &Membership) -> bool {
     api.list(&ListParams::default().limit(1)).await.is_ok()
 }
 
-/// Leaves a token in the cluster.
-pub async fn put_token(member: &Client, membership: &Membership, token: &str) -> Result<(), Error> {
+/// Leaves a token for a hub in the cluster.
+pub async fn put_token(
+    member: &Client,
+    membership: &Membership,
+    token: &str,
+    hub: &Server,
+) -> Result<(), Error> {
     let api: Api<Secret> = Api::namespaced(member.clone(), &membership.namespace);
-    let secret = membership.credential(token);
+    let secret = membership.credential(token, &hub.identity);
     api.patch(HUB_SECRET, &PatchParams::apply(INSTALLER).force(), &Patch::Apply(&secret)).await.map(|_| ())
 }
 

@@ -20,6 +20,8 @@ use crate::part::INSTALLER;
 pub(crate) const CONFIG_MAP: &str = "tombolo-member";
 /// The credential for the hub.
 pub const HUB_SECRET: &str = "tombolo-hub";
+/// On the credential: what tells its hub from every other, the UID of the hub's kube-system namespace.
+pub(crate) const HUB_ANNOTATION: &str = "tombolo.dev/hub";
 
 /// A member's statement about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,10 +95,12 @@ impl Membership {
         serde_saphyr::to_string(&config).expect("JSON has a YAML form")
     }
 
-    /// The credential. It is not among [`Self::manifests`]: it belongs into no repository.
-    pub fn credential(&self, token: &str) -> Secret {
+    /// The credential, and which hub it is for. It is not among [`Self::manifests`]: it belongs into no repository.
+    pub(crate) fn credential(&self, token: &str, hub: &str) -> Secret {
+        let mut metadata = self.metadata(HUB_SECRET);
+        metadata.annotations = Some([(HUB_ANNOTATION.to_owned(), hub.to_owned())].into());
         Secret {
-            metadata: self.metadata(HUB_SECRET),
+            metadata,
             data: Some([(TOKEN_KEY.to_owned(), ByteString(token.as_bytes().to_vec()))].into()),
             type_: Some("Opaque".to_owned()),
             ..Secret::default()

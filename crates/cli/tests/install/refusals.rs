@@ -71,6 +71,11 @@ fn a_cluster_leaves_under_its_own_name_only() {
     world.at("east").run("delete clusterproperties --all").succeeds();
     leave("est", "east").fails("the cluster is east at this hub, not est");
     leave("west", "east").fails("west at this hub is another cluster");
+    // Another hub, which knows nobody.
+    world.tombolo("install --hub --context west").succeeds();
+    world
+        .tombolo("leave --name east --context east --hub-context west")
+        .fails("the cluster is a member at another hub: choose that with --hub-context");
     for member in ["east", "west"] {
         world.at("hub").run(&format!("get namespace tombolo-{member}")).succeeds();
         world.at(member).run("get -n tombolo-system secret tombolo-hub").succeeds();
