@@ -1,5 +1,7 @@
 //! What the agents count, read as Prometheus reads it.
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
@@ -8,10 +10,9 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tombolo_runtime::stamp;
-use tombolo_testkit::Outage;
-use tombolo_testkit::until;
+use tombolo_testkit::{Outage, linger, until};
 
-use crate::fleet::{Fleet, Member, offer};
+use crate::fleet::{Fleet, Member, make_namespace, offer};
 
 fn scrape(member: &Member) -> String {
     let mut registry = Registry::default();
@@ -50,6 +51,42 @@ async fn offers_imports_conflicts_and_writes_are_counted() {
     b.export_kep().await;
     shows(a, "conflicts{dialect=\"kep\"} 1.0").await;
     shows(a, "imports{dialect=\"kep\"} 0.0").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_that_wait_for_their_namespace_are_counted_while_they_do() {
+    let mut fleet = Fleet::of(2).await;
+    fleet.members[0].namespace = "late";
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    make_namespace(&a.cluster.client(), "late").await;
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    shows(b, "imports_without_namespace{dialect=\"mcs\"} 1.0").await;
+    make_namespace(&b.cluster.client(), "late").await;
+    shows(b, "imports_without_namespace{dialect=\"mcs\"} 0.0").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_that_fail_are_counted_by_who_failed() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    until("acknowledged", || async {
+        a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
+    })
+    .await;
+    linger(Duration::from_secs(10)).await;
+    let failed = |member: &Member, controller: &str| {
+        let line = format!("tombolo_agent_reconcile_errors_total{{controller=\"{controller}\"}} ");
+        let text = scrape(member);
+        text.lines().find_map(|found| found.strip_prefix(&line)?.parse::<u64>().ok()).unwrap_or_default()
+    };
+    let before = [failed(a, "exports"), failed(a, "imports"), failed(b, "exports")];
+    a.hub_link.outage(Outage::Refused);
+    a.endpoints(&["10.1.0.2"]).await;
+    until("it cannot publish", || async { failed(a, "exports") > before[0] + 2 }).await;
+    assert_eq!([failed(a, "imports"), failed(b, "exports")], before[1..], "nobody else fails");
 }
 
 #[tokio::test(start_paused = true)]

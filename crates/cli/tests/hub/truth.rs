@@ -259,6 +259,26 @@ fn measured(fleet: &Fleet, name: &str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
+async fn works_looks_and_the_health_of_clusters_are_counted() {
+    let mut fleet = Fleet::of(2).await;
+    fleet.members[0].endpoints(&["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    let ready = |fleet: &Fleet| measured(fleet, "tombolo_hub_cluster_ready{cluster=\"member1\"}");
+    assert_eq!(ready(&fleet), 1);
+    assert!(measured(&fleet, "tombolo_hub_reconciles_total{controller=\"services\"}") > 0);
+    fleet.rest().await;
+    let writes = "tombolo_hub_work_writes_total{operation=\"put\"}";
+    let before = measured(&fleet, writes);
+    assert!(before > 0);
+    fleet.members[0].endpoints(&["10.1.0.2"]).await;
+    until("it is sent on", || async { fleet.members[1].reached().await == ["10.1.0.2"] }).await;
+    assert!(measured(&fleet, writes) > before);
+    fleet.kill(0);
+    until("its silence shows", || async { ready(&fleet) == 0 }).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn how_long_a_change_of_a_service_takes_counts_from_its_writing_and_slices_only_if_they_changed() {
     let mut fleet = Fleet::of(3).await;
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
