@@ -1,11 +1,14 @@
 //! `tombolo uninstall`: takes parts out of a cluster.
 //!
 //! Kinds stay unless they are asked to go: with them go all exports, imports and pools that people wrote. Those that a part
-//! needs which is not taken out stay even then. A member leaves before that (`tombolo leave`).
+//! needs which is not taken out stay even then. Members leave before that (`tombolo leave`): without the kinds everything that
+//! they share would be gone at once.
 
 use clap::Args;
 use kube::Client;
-use tombolo_install::{Installed, Removed, Settings, installed, manifests, remove, who_needs};
+use tombolo_install::{
+    Installed, Removed, Settings, inspect_cluster, inspect_hub, installed, manifests, remove, who_needs,
+};
 
 use crate::connect::Way;
 use crate::coredns::CoreDns;
@@ -34,6 +37,9 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let client = arguments.way.connect("cluster").await?;
+    if arguments.kinds {
+        expect_nobody(&arguments, &client).await?;
+    }
     if arguments.parts.dns {
         arguments.coredns.restore(&client).await?;
     }
@@ -67,6 +73,33 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             .because(cause)
             .hint("run this again as an administrator of the cluster")
     })
+}
+
+/// Goes no further while the cluster is a member, or has some as a hub.
+async fn expect_nobody(arguments: &Arguments, client: &Client) -> Result<(), Failure> {
+    let unseen = |cause| {
+        Failure::new("nothing was changed: it cannot be seen who is a member")
+            .because(cause)
+            .hint("run this again as an administrator of the cluster")
+    };
+    if arguments.parts.hub {
+        let members = inspect_hub(client).await.map_err(unseen)?.members;
+        let names: Vec<&str> = members.iter().map(|member| member.cluster.as_str()).collect();
+        if !names.is_empty() {
+            let names = names.join(", ");
+            return Err(Failure::new(format!("nothing was changed: this hub has members, {names}")).hint(
+                "`tombolo leave` each of them first, with --force if it is gone for good; without --kinds they stay",
+            ));
+        }
+    }
+    if arguments.parts.member {
+        let cluster = inspect_cluster(client, &arguments.namespace).await.map_err(unseen)?;
+        if let (Some(id), Some(_)) = (cluster.id, cluster.hub) {
+            return Err(Failure::new(format!("nothing was changed: the cluster is a member, {id}"))
+                .hint(format!("`tombolo leave --name {id}` first; without --kinds it stays one")));
+        }
+    }
+    Ok(())
 }
 
 /// The parts that the cluster has afterwards.

@@ -87,6 +87,27 @@ fn a_cluster_leaves_under_its_own_name_only() {
 }
 
 #[test]
+fn kinds_are_not_taken_from_members() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    world.tombolo("install --member --context east").succeeds();
+    world.tombolo("join --name east --context east --hub-context hub").succeeds();
+    world
+        .tombolo("uninstall --hub --kinds --context hub")
+        .fails("nothing was changed: this hub has members, east");
+    world
+        .tombolo("uninstall --member --kinds --context east")
+        .fails("nothing was changed: the cluster is a member, east");
+    world.at("hub").run("get clusterrole tombolo-member-reader").succeeds();
+    world.at("east").run("get deployment -n tombolo-system tombolo-agent").succeeds();
+    world.tombolo("leave --name east --context east --hub-context hub").succeeds();
+    for (part, context) in [("member", "east"), ("hub", "hub")] {
+        world.tombolo(&format!("uninstall --{part} --kinds --context {context}")).succeeds();
+    }
+    world.at("hub").run("get crd memberships.tombolo.dev").fails(1, &["NotFound"]);
+}
+
+#[test]
 fn the_command_line_wants_a_part_and_a_name() {
     let world = World::start();
     for line in [
