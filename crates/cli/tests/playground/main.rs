@@ -10,6 +10,7 @@ mod load_balancers;
 mod native_names;
 mod ordinary_user;
 mod real_servers;
+mod stateful;
 mod strategies;
 mod streams;
 mod traffic;
