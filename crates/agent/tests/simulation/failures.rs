@@ -21,6 +21,9 @@ use crate::truth::service;
 /// Two leaders at once: until one of them stops, nobody can say which of them speaks.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(86_400);
 
+/// What an agent writes in its last instant is heard after it.
+const LAST_WORD: Duration = Duration::from_millis(1);
+
 /// So many stay, or there would be nothing to see.
 const FEWEST: usize = 2;
 
@@ -137,7 +140,7 @@ impl Run {
 
     fn begin_life(&mut self, place: usize) {
         let member = &self.world.members[place];
-        let unclear = if member.has_two_leaders() { FOR_EVER } else { Duration::ZERO };
+        let unclear = if member.has_two_leaders() { FOR_EVER } else { LAST_WORD };
         self.guard.begin_life(member, unclear);
         // Whoever begins gives every source the time it gives all.
         self.world.members[place].clean = None;
