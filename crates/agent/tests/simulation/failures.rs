@@ -10,7 +10,7 @@ use kube::{Api, Error};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
-use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL};
+use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, Membership, OFFER_LABEL, STATEMENT};
 use tombolo_model::names;
 use tombolo_testkit::{FaultPlan, Faults, Outage};
 
@@ -246,7 +246,7 @@ impl Run {
     pub(crate) async fn forge(&mut self, place: usize, which: usize) {
         let victim = self.dice.usize(0..self.world.members.len());
         let dialect = Dialect::ALL[self.dice.usize(0..Dialect::ALL.len())];
-        let kind = self.dice.u32(0..4);
+        let kind = self.dice.u32(0..5);
         if self.world.members[place].has_left {
             return;
         }
@@ -255,6 +255,7 @@ impl Run {
             0 => self.forge_offer(place, victim, which).await,
             1 => self.write_nonsense(place).await,
             2 => self.forge_slice(place, victim, which, dialect).await,
+            3 => self.widen_statement(place).await,
             _ => self.forge_membership(place, victim).await,
         }
     }
@@ -298,7 +299,7 @@ impl Run {
     }
 
     /// Endpoints that are not the member's: of another cluster, of nobody, of whoever reads them.
-    async fn forge_slice(&mut self, place: usize, victim: usize, which: usize, dialect: Dialect) {
+    pub(crate) async fn forge_slice(&mut self, place: usize, victim: usize, which: usize, dialect: Dialect) {
         let names = [place, victim].map(|place| self.world.members[place].name().to_owned());
         let claimed = &names[self.dice.usize(0..2)];
         let key = key(which);
@@ -324,6 +325,15 @@ impl Run {
             value["endpoints"].as_array_mut().unwrap().truncate(1);
             api.patch(&format!("{FORGED}-{}", key.name), &params, &Patch::Apply(&value)).await.unwrap();
         }
+    }
+
+    /// A member that says its pods are everywhere.
+    pub(crate) async fn widen_statement(&mut self, place: usize) {
+        let namespace = names::hub_namespace(&self.world.members[place].config.cluster);
+        let api: Api<Membership> = Api::namespaced(self.world.hub.client(), &namespace);
+        let everywhere = json!({"spec": {"podCIDRs": ["0.0.0.0/0", "::/0"]}});
+        let widened = api.patch(STATEMENT, &PatchParams::default(), &Patch::Merge(&everywhere)).await;
+        assert!(widened.is_ok() || widened.as_ref().is_err_and(tombolo_runtime::is_not_found), "{widened:?}");
     }
 
     /// A member that says it is another one.

@@ -3,7 +3,7 @@
 //! The saboteur is the test itself, an administrator who pretends to be a broken agent, or a link that confirms what
 //! never happens. The guard is not told.
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
@@ -12,6 +12,7 @@ use tombolo_api::mcs::{self, SOURCE_CLUSTER_LABEL};
 use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::{
     AUTO_EXPORT_LABEL, Dialect, MANAGED_BY_LABEL, MANAGER, Membership, NATIVE_IMPORT_LABEL,
+    POD_CIDRS_ANNOTATION,
 };
 use tombolo_model::names;
 use tombolo_runtime::Key;
@@ -25,6 +26,8 @@ use crate::users::{TEAM, slice_of};
 use crate::with_time;
 
 const A: usize = 0;
+/// It has IPv4 only, as `C` has.
+const B: usize = 1;
 /// The place of `demo/echo` among the services.
 const ECHO: usize = 0;
 const C: usize = 2;
@@ -218,6 +221,17 @@ fn an_address_that_nobody_published_breaks_provenance() {
         value["metadata"] = json!({"name": "forged", "labels": slice.labels()});
         value["endpoints"] = json!([{"addresses": ["10.66.0.1"]}]);
         run.world.members[C].apply::<EndpointSlice>(&Key::new("demo", "forged"), &value).await;
+    });
+}
+
+#[test]
+fn a_member_that_is_believed_wherever_it_says_breaks_provenance() {
+    expect(Invariant::Provenance, "10.98.0.1", async |run| {
+        let namespaces: Api<Namespace> = Api::all(run.world.hub.client());
+        let unsaid = json!({"metadata": {"annotations": {POD_CIDRS_ANNOTATION: null}}});
+        namespaces.patch("tombolo-b", &PatchParams::default(), &Patch::Merge(&unsaid)).await.unwrap();
+        run.widen_statement(B).await;
+        run.forge_slice(B, B, ECHO, Dialect::Mcs).await;
     });
 }
 

@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tombolo_agent::{Agent, Config};
 use tombolo_api::service::IpFamily;
-use tombolo_api::tombolo::{Membership, OFFER_LABEL, ServiceOffer};
+use tombolo_api::tombolo::{MEMBER_LABEL, Membership, OFFER_LABEL, POD_CIDRS_ANNOTATION, ServiceOffer};
 use tombolo_api::{crd, kep, mcs};
 use tombolo_apiserver::{Backup, Clock, Cluster, Entropy, Options, User};
 use tombolo_model::names;
@@ -147,6 +147,15 @@ async fn make_namespace(client: &Client, name: &str) {
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
 }
 
+/// A member's namespace at the hub, as `tombolo join` makes it.
+async fn make_place(hub: &Client, member: &Config) {
+    let mut place = Namespace::default();
+    place.metadata.name = Some(names::hub_namespace(&member.cluster));
+    place.labels_mut().insert(MEMBER_LABEL.to_owned(), member.cluster.to_string());
+    place.annotations_mut().insert(POD_CIDRS_ANNOTATION.to_owned(), member.pod_cidrs.join(","));
+    Api::all(hub.clone()).create(&PostParams::default(), &place).await.unwrap();
+}
+
 fn watch<K>(tasks: &mut JoinSet<()>, client: &Client) -> Arc<Cache<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -198,14 +207,13 @@ impl World {
         let hub = cluster("hub", 0, dice.u64(..), Clock::starting_at(EPOCH.parse().unwrap()));
         let names: Vec<String> =
             (0..size).map(|place| char::from(b'a' + u8::try_from(place).unwrap()).to_string()).collect();
-        for name in &names {
-            make_namespace(&hub.client(), &format!("tombolo-{name}")).await;
-        }
         let hub_sight = HubSight::new();
         let hub_observers = hub_sight.follow(&hub.client());
         let mut members = Vec::new();
         for (place, name) in names.iter().enumerate() {
-            members.push(Member::new(name, place, dice, &mut observers).await);
+            let member = Member::new(name, place, dice, &mut observers).await;
+            make_place(&hub.client(), &member.config).await;
+            members.push(member);
         }
         Self { hub, hub_sight, members, hub_observers, _observers: observers }
     }
