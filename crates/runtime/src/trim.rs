@@ -1,6 +1,10 @@
 //! What hardly anybody reads of an object's metadata, so that caches of many objects need not keep it.
 
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::FieldsV1;
 use kube::core::ObjectMeta;
+use serde_json::Value;
 
 /// Leaves names, labels, annotations, the resource version and whether it is being deleted.
 pub fn trim_metadata(metadata: &mut ObjectMeta) {
@@ -16,7 +20,8 @@ pub fn trim_metadata(metadata: &mut ObjectMeta) {
     *metadata = kept;
 }
 
-/// Leaves of who wrote what only what parts of Tombolo applied: by that they know what to take back.
+/// Leaves of who wrote what only what parts of Tombolo applied: by that they know what to take back. The names of the fields
+/// are kept as text ([`field_names`]), since a tree of them takes more room than most objects, and is seldom read.
 pub(crate) fn keep_applied(metadata: &mut ObjectMeta) {
     if let Some(written) = &mut metadata.managed_fields {
         let is_ours = |manager: &String| manager.starts_with("tombolo");
@@ -25,8 +30,19 @@ pub(crate) fn keep_applied(metadata: &mut ObjectMeta) {
                 && entry.subresource.is_none()
                 && entry.manager.as_ref().is_some_and(is_ours)
         });
+        for FieldsV1(fields) in written.iter_mut().filter_map(|entry| entry.fields_v1.as_mut()) {
+            *fields = Value::String(fields.to_string());
+        }
     }
     metadata.managed_fields = metadata.managed_fields.take().filter(|written| !written.is_empty());
+}
+
+/// The names of fields in an entry of `managedFields`, as the server tells them or as [`keep_applied`] leaves them.
+pub(crate) fn field_names(kept: &Value) -> Cow<'_, Value> {
+    match kept {
+        Value::String(text) => Cow::Owned(serde_json::from_str(text).unwrap_or_default()),
+        tree => Cow::Borrowed(tree),
+    }
 }
 
 /// Leaves of the annotations only those that are read.
@@ -42,6 +58,21 @@ mod tests {
     use serde_json::{from_value, json};
 
     use super::*;
+
+    #[test]
+    fn what_we_applied_stays_as_text_and_can_be_read_again() {
+        let names = json!({"f:spec": {"f:ports": {}}});
+        let entry = |manager: &str, operation: &str| json!({"manager": manager, "operation": operation, "fieldsType": "FieldsV1", "fieldsV1": names});
+        let written =
+            [entry("tombolo-agent", "Apply"), entry("tombolo-agent", "Update"), entry("kubectl", "Apply")];
+        let mut metadata: ObjectMeta = from_value(json!({"name": "a", "managedFields": written})).unwrap();
+        keep_applied(&mut metadata);
+        let kept = serde_json::to_value(&metadata).unwrap()["managedFields"].take();
+        assert_eq!(kept.as_array().map(Vec::len), Some(1), "{kept}");
+        assert!(kept[0]["fieldsV1"].is_string(), "{kept}");
+        assert_eq!(*field_names(&kept[0]["fieldsV1"]), names);
+        assert_eq!(*field_names(&names), names);
+    }
 
     #[test]
     fn what_tells_objects_and_their_versions_apart_stays() {

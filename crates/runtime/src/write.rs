@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::trim::field_names;
 use crate::work::unless_gone;
 
 /// A kind with a namespace that a part reads and writes.
@@ -177,7 +178,7 @@ fn has_applied_more(manager: &str, current: &Value, desired: &Value) -> bool {
     let mut applied = written.filter(|entry| {
         entry["manager"] == manager && entry["operation"] == "Apply" && entry["subresource"].is_null()
     });
-    applied.any(|entry| names_more(&entry["fieldsV1"], desired))
+    applied.any(|entry| names_more(&field_names(&entry["fieldsV1"]), desired))
 }
 
 /// Whether field names in the notation of `managedFields` lead to anything that is not in `value`. Elements of lists are
