@@ -30,8 +30,8 @@ pub(crate) struct Claims {
 /// What the present agent of a member has said about how far it has come.
 #[derive(Default)]
 struct Life {
-    /// The version of the last statement that was looked at.
-    seen: Option<String>,
+    /// What was heard last, whoever said it. The statement changes also for other reasons, and then nobody says it again.
+    last: Option<[Option<u64>; 2]>,
     watermarks: Option<[Option<u64>; 2]>,
     /// Until then nobody knows who speaks.
     unclear_until: Option<Instant>,
@@ -48,11 +48,10 @@ impl Claims {
 
 impl Life {
     /// Takes note of a statement and returns what it goes back from, if it does.
-    fn hear(&mut self, version: Option<String>, now: [Option<u64>; 2]) -> Option<[Option<u64>; 2]> {
-        if self.seen == version {
+    fn hear(&mut self, now: [Option<u64>; 2]) -> Option<[Option<u64>; 2]> {
+        if self.last.replace(now) == Some(now) {
             return None;
         }
-        self.seen = version;
         if self.unclear_until.is_some_and(|until| Instant::now() < until) {
             self.watermarks = None;
             return None;
@@ -109,7 +108,7 @@ pub(crate) fn watch_watermarks(state: &Arc<Mutex<State>>, world: &World, log: &L
         let mut state = locked(&state);
         let place = membership.namespace().unwrap_or_default();
         let life = state.claims.lives.entry(place.clone()).or_default();
-        if let Some(before) = life.hear(membership.resource_version(), now) {
+        if let Some(before) = life.hear(now) {
             let what = format!("the watermarks in {place} went back from {before:?} to {now:?}");
             state.report(&log, Invariant::Watermark, what);
         }
