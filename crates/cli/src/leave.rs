@@ -8,8 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use kube::Client;
 use tombolo_agent::retire;
+use tombolo_api::tombolo::MEMBER_LABEL;
 use tombolo_install::{
-    MEMBER_LABEL, Place, forget, inspect_cluster, inspect_hub, keeps_from_leaving, stop_agents, take_place,
+    Place, forget, inspect_cluster, inspect_hub, keeps_from_leaving, stop_agents, take_place,
 };
 use tombolo_model::{ClusterId, names};
 

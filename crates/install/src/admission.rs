@@ -5,13 +5,13 @@ use std::time::Duration;
 use ipnet::IpNet;
 use kube::ResourceExt as _;
 use tombolo_api::crd::OLDEST_KUBERNETES;
+use tombolo_api::tombolo::MEMBER_LABEL;
 use tombolo_model::names;
 
 use crate::definitions::{definitions, served};
 use crate::inspect::{ClusterSeen, HubSeen, MemberAtHub, Server};
 use crate::membership::Membership;
 use crate::part::Part;
-use crate::place::MEMBER_LABEL;
 
 /// Clocks that differ by more make times in conditions hard to read.
 const NOTICEABLE: f64 = 5.0;

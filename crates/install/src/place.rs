@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
-use tombolo_api::tombolo::{HUB_ACCOUNT, MANAGED_BY_LABEL, POD_CIDRS_ANNOTATION};
+use tombolo_api::tombolo::{HUB_ACCOUNT, MANAGED_BY_LABEL, MEMBER_LABEL, POD_CIDRS_ANNOTATION};
 use tombolo_model::{ClusterId, names, origin};
 
 use crate::account::{Account, cluster_role};
@@ -15,8 +15,6 @@ use crate::rights;
 
 const READER_ROLE: &str = "tombolo-member-reader";
 const WRITER_ROLE: &str = "tombolo-member-writer";
-/// On a member's namespace at the hub: the member.
-pub const MEMBER_LABEL: &str = "tombolo.dev/member";
 
 /// On a member's namespace at the hub: what tells its cluster from every other, as in a Membership.
 const IDENTITY_ANNOTATION: &str = "tombolo.dev/identity";

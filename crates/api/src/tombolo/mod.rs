@@ -51,8 +51,8 @@ pub const DERIVED_SERVICE_PREFIX: &str = "derived-";
 /// appropriate finalizers set").
 pub const EXPORT_FINALIZER: &str = "tombolo.dev/export";
 
-/// Label of a Cluster at the hub that is a member of ours: Tombolo made it, or a member stated that it is the one. Clusters
-/// without it are somebody else's, and left alone.
+/// Label of a member's namespace at the hub: its id. And of a Cluster there that is a member of ours: Tombolo made it, or a
+/// member stated that it is the one. Namespaces and Clusters without it are somebody else's, and left alone.
 pub const MEMBER_LABEL: &str = "tombolo.dev/member";
 
 /// Annotation of a member's namespace at the hub: where its pods have their addresses, separated by commas. The member cannot
