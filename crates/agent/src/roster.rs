@@ -100,25 +100,26 @@ impl Roster {
         locked(&self.on_member).push(Box::new(listener));
     }
 
+    /// A member as its statement and its place at the hub have it. The cache of places has a change before anybody hears of
+    /// it, so whoever reads with the members locked misses none.
+    fn read(&self, namespace: &str, membership: &Membership) -> Member {
+        let place = self.places.get(&Key::new("", namespace));
+        let declared = origin::declared(place.as_deref(), Some(membership));
+        Member { membership: membership.clone(), declared }
+    }
+
     fn note_place(&self, change: &Change<'_, Namespace>) {
         let (Change::Put { new: place, .. } | Change::Gone(place)) = change;
-        let name = place.name_any();
-        {
-            let (mut members, owners) = (locked(&self.members), locked(&self.owners));
-            let Some((cluster, member)) =
-                owners.get(&name).and_then(|owner| Some((owner.clone(), members.get(owner)?.clone())))
-            else {
-                return;
-            };
-            let left = matches!(change, Change::Put { .. }).then_some(*place);
-            let declared = origin::declared(left, Some(&member.membership));
-            if declared == member.declared {
-                return;
-            }
-            let membership = member.membership.clone();
-            Arc::make_mut(&mut members).insert(cluster, Arc::new(Member { membership, declared }));
+        let namespace = place.name_any();
+        let Some(cluster) = self.owner(&namespace) else { return };
+        let mut members = locked(&self.members);
+        let Some(known) = members.get(&cluster) else { return };
+        let member = self.read(&namespace, &known.membership);
+        if member.declared != known.declared {
+            Arc::make_mut(&mut members).insert(cluster, Arc::new(member));
+            drop(members);
+            self.tell_of_member(&namespace);
         }
-        locked(&self.on_member).iter().for_each(|listener| listener(&name));
     }
 
     fn note_membership(&self, change: &Change<'_, Membership>) {
@@ -128,27 +129,26 @@ impl Roster {
         }
         let Ok(cluster) = origin::check_membership(membership) else { return };
         let namespace = membership.namespace().unwrap_or_default();
-        {
-            // Whoever has the lock sees the place of now: a change of it is noted after the cache has it.
-            let (mut members, mut owners) = (locked(&self.members), locked(&self.owners));
-            let members = Arc::make_mut(&mut members);
-            match change {
-                Change::Put { new, .. } => {
-                    owners.insert(namespace.clone(), cluster.clone());
-                    let place = self.places.get(&Key::new("", namespace.clone()));
-                    let declared = origin::declared(place.as_deref(), Some(new));
-                    let membership = (*new).clone();
-                    members.insert(cluster, Arc::new(Member { membership, declared }));
-                }
-                Change::Gone(_) => {
-                    owners.remove(&namespace);
-                    members.remove(&cluster);
-                }
+        let (mut members, mut owners) = (locked(&self.members), locked(&self.owners));
+        match change {
+            Change::Put { new, .. } => {
+                owners.insert(namespace.clone(), cluster.clone());
+                let member = self.read(&namespace, new);
+                Arc::make_mut(&mut members).insert(cluster, Arc::new(member));
+            }
+            Change::Gone(_) => {
+                owners.remove(&namespace);
+                Arc::make_mut(&mut members).remove(&cluster);
             }
         }
+        drop((members, owners));
         if !matches!(change, Change::Put { old: Some(old), new } if old.spec == new.spec) {
-            locked(&self.on_member).iter().for_each(|listener| listener(&namespace));
+            self.tell_of_member(&namespace);
         }
+    }
+
+    fn tell_of_member(&self, namespace: &str) {
+        locked(&self.on_member).iter().for_each(|listener| listener(namespace));
     }
 
     fn note_offer(&self, change: &Change<'_, ServiceOffer>) {
