@@ -1,5 +1,7 @@
 //! What lies between clusters: ways, packets, addresses.
 
+use std::collections::BTreeSet;
+
 use ipnet::IpNet;
 use kube::ResourceExt as _;
 use tombolo_model::names;
@@ -57,7 +59,8 @@ pub(super) fn addresses(survey: &Survey, examined: &Examinations) -> Vec<Check> 
     for membership in &hub.memberships {
         let cluster = membership.spec.cluster.as_str();
         let (stated, granted) = (&membership.spec.pod_cidrs, hub.granted(cluster));
-        if !stated.is_empty() && !granted.is_empty() && *stated != granted {
+        let differ = stated.iter().collect::<BTreeSet<_>>() != granted.iter().collect();
+        if !stated.is_empty() && !granted.is_empty() && differ {
             let (stated, granted) = (stated.join(","), granted.join(","));
             let what = format!("it declares {stated}, but its namespace at the hub says {granted}");
             checks.push(Check::new("addresses", cluster, Mark::Bad, what).advice(

@@ -124,6 +124,12 @@ fn networks_that_overlap_or_are_disputed_are_bad_and_undeclared_ones_doubtful() 
     survey.hub.facts.as_mut().unwrap().places.push(from_value(place).unwrap());
     let found = addresses(&survey, &examined);
     assert_eq!(worst(&found), [("addresses", "b", Mark::Bad)], "its place says otherwise");
+    let facts = survey.hub.facts.as_mut().unwrap();
+    facts.memberships[1].spec.pod_cidrs = vec!["fd00:3::/64".to_owned(), "10.3.0.0/16".to_owned()];
+    facts.places[0]
+        .annotations_mut()
+        .insert("tombolo.dev/pod-cidrs".into(), "10.3.0.0/16, fd00:3::/64".into());
+    assert_eq!(worst(&addresses(&survey, &examined)), [], "the same in another order");
 }
 
 #[test]
