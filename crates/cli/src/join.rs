@@ -11,7 +11,7 @@ use kube::Client;
 use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::HUB_ACCOUNT;
 use tombolo_install::{
-    ClusterSeen, HUB_SECRET, HubSeen, Introduction, Membership, Server, Settings, examine, held_token,
+    ClusterSeen, HUB_SECRET, HubSeen, Introduction, Membership, Settings, examine, held_token,
     inspect_cluster, inspect_hub, is_welcome, place, put_token, restart, system_namespace,
 };
 use tombolo_model::{ClusterId, names};
@@ -139,7 +139,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut manifests = vec![system_namespace(&settings)];
     manifests.extend(membership.manifests());
     put(&member, &manifests).await?;
-    give_token(&arguments, &membership, (&hub, &hub_seen.server), &member).await?;
+    give_token(&arguments, &membership, &hub, &hub_seen, &member).await?;
     let restarted = restart(&member, &membership).await.map_err(in_cluster)?;
     if !restarted.is_empty() {
         say(format_args!("{} begin anew", restarted.join(" and ")));
@@ -184,7 +184,8 @@ async fn look(
 async fn give_token(
     arguments: &Arguments,
     membership: &Membership,
-    (hub, identity): (&Client, &Server),
+    hub: &Client,
+    hub_seen: &HubSeen,
     member: &Client,
 ) -> Result<(), Failure> {
     let object = format!("secret/{HUB_SECRET} in {}", membership.namespace);
@@ -204,7 +205,7 @@ async fn give_token(
             .because(cause)
             .hint("tokens live for ten minutes at least: see --token-lifetime")
     })?;
-    put_token(member, membership, &token, identity).await.map_err(in_cluster)?;
+    put_token(member, membership, &token, &hub_seen.server).await.map_err(in_cluster)?;
     say(format_args!(
         "{object} {}: a token for the hub",
         if held.is_some() { "configured" } else { "created" }
