@@ -109,7 +109,7 @@ async fn a_hub_that_restarts_changes_nothing_in_any_cluster_and_what_happened_me
     a.export_mcs().await;
     until("exported", || async {
         a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
-            && a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
+            && a.is_ready().await
             && b.imported(None).await.len() == 2
     })
     .await;

@@ -153,8 +153,7 @@ async fn a_service_made_anew_in_another_family_gets_an_address_of_that_family() 
     a.remove_service().await;
     serve(a, &["IPv4"], &["10.1.0.1"]).await;
     until("IPv4", || async { families(b).await == ["IPv4"] }).await;
-    until("ready", || async { a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True") })
-        .await;
+    until("ready", || async { a.is_ready().await }).await;
 }
 
 #[tokio::test(start_paused = true)]

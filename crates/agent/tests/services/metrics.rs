@@ -72,10 +72,7 @@ async fn attempts_that_fail_are_counted_by_who_failed() {
     let [a, b] = &fleet.members[..] else { unreachable!() };
     a.serve(80, &["10.1.0.1"]).await;
     a.export_mcs().await;
-    until("acknowledged", || async {
-        a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
-    })
-    .await;
+    until("acknowledged", || async { a.is_ready().await }).await;
     linger(Duration::from_secs(10)).await;
     let failed = |member: &Member, controller: &str| {
         let line = format!("tombolo_agent_reconcile_errors_total{{controller=\"{controller}\"}} ");

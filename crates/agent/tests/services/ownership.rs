@@ -33,10 +33,7 @@ async fn an_import_of_a_user_is_left_alone_and_the_export_names_the_cluster_it_i
     a.serve(80, &["10.1.0.1"]).await;
     a.export_mcs().await;
     a.export_kep().await;
-    until("today a user may write imports", || async {
-        a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
-    })
-    .await;
+    until("today a user may write imports", || async { a.is_ready().await }).await;
     until("said in the first edition", || async {
         a.kep_condition("Exported").await.is_some_and(|(status, message)| {
             status == "False" && message.contains("cluster b could not apply it: NameTaken")
@@ -49,8 +46,7 @@ async fn an_import_of_a_user_is_left_alone_and_the_export_names_the_cluster_it_i
     b.api::<mcs::ServiceImport>().delete("echo", &DeleteParams::default()).await.unwrap();
     b.api::<kep::ImportedService>().delete("echo", &DeleteParams::default()).await.unwrap();
     until("out of the way", || async {
-        a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
-            && a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+        a.is_ready().await && a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
     })
     .await;
 }

@@ -27,8 +27,7 @@ async fn a_thousand_endpoints_are_imported_whole(slices: usize, size: usize) {
     }
     a.export_mcs().await;
     until("all of them", || async { b.imported(Some("a")).await.len() == slices * size }).await;
-    until("ready", || async { a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True") })
-        .await;
+    until("ready", || async { a.is_ready().await }).await;
     let before = versions(b).await;
     assert!(before.len() >= slices);
     a.slice("echo-3", "http", &json!([{"addresses": ["10.1.200.1"]}])).await;

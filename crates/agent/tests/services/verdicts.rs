@@ -103,8 +103,7 @@ async fn a_missing_service_is_said_and_heals_when_it_appears() {
     a.serve(80, &["10.1.0.1"]).await;
     until("valid", || async { a.mcs_condition("Valid").await.is_some_and(|(status, ..)| status == "True") })
         .await;
-    until("ready", || async { a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True") })
-        .await;
+    until("ready", || async { a.is_ready().await }).await;
     assert_eq!(b.imported(None).await, ["10.1.0.1"]);
     let import = b.mcs_import().await.unwrap();
     let ready = import.status.unwrap().conditions.remove(0);
@@ -160,10 +159,7 @@ async fn a_service_whose_endpoints_never_rest_is_exported_all_the_same() {
     };
     let exported = async {
         a.export_mcs().await;
-        until("ready", || async {
-            a.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
-        })
-        .await;
+        until("ready", || async { a.is_ready().await }).await;
     };
     tokio::select! {
         () = churn => unreachable!(),
