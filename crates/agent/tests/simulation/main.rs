@@ -15,6 +15,7 @@ mod closure;
 mod controllers;
 mod convergence;
 mod failures;
+mod forgeries;
 mod invariants;
 mod log;
 mod mutations;
