@@ -44,6 +44,9 @@ enum Command {
     Fuzz(fuzz::Command),
     /// Build the servers of a real cluster and say where they are
     Kube(kube::Args),
+    /// Keep real API servers and lend them to tests
+    #[command(hide = true)]
+    Keep(test::keeper::Args),
     /// Run the simulated supercluster with many seeds
     Simulate(simulate::Args),
     /// Keep a supercluster on real API servers under change and faults for a while
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Deploy(args) => deploy::run(&args),
         Command::Fuzz(command) => fuzz::run(&command),
         Command::Kube(args) => kube::run(&args),
+        Command::Keep(args) => test::keeper::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Test(args) => test::run(&args),

@@ -11,8 +11,8 @@ mod waiting;
 pub mod witness;
 
 pub use self::cluster::{
-    Cluster, Server, left_out, linger, linger_at_least, name_of, not_run, patience, relaxed, serve_all,
-    timely,
+    Cluster, Server, keep_clusters, left_out, linger, linger_at_least, name_of, not_run, patience, relaxed,
+    serve_all, timely,
 };
 pub use self::faults::{FaultPlan, Faults, Outage};
 pub use self::kubectl::{Kubectl, Outcome, Running};

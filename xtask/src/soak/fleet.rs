@@ -32,13 +32,28 @@ fn skew(member: usize, replica: usize) -> Skew {
     SKEWS[(member + replica) % SKEWS.len()]
 }
 
+/// The programs of an upgrade that is half done; usually the same one twice.
+pub(super) struct Versions {
+    /// Installed and joined the clusters.
+    pub(super) previous: PathBuf,
+    /// Was installed over it.
+    pub(super) current: PathBuf,
+}
+
+impl Versions {
+    /// What an agent runs: of every member, one has been replaced already.
+    fn of(&self, replica: usize) -> &Path {
+        if replica == 0 { &self.previous } else { &self.current }
+    }
+}
+
 pub(super) struct Fleet {
     pub(super) servers: Real,
     pub(super) hub: Client,
     pub(super) members: Vec<Client>,
     stations: Vec<Station>,
     agents: Vec<Vec<Child>>,
-    binary: PathBuf,
+    versions: Versions,
     _keeping: JoinSet<()>,
 }
 
@@ -48,17 +63,22 @@ pub(super) fn id(member: usize) -> String {
 }
 
 impl Fleet {
-    pub(super) async fn start(binary: &Path, members: usize, logs: &Path) -> Result<Self, Failure> {
+    pub(super) async fn start(versions: Versions, members: usize, logs: &Path) -> Result<Self, Failure> {
         // The member that is spared does not lose its store with the others: its agents would rightly end.
         let servers = Real::start_apart(members + 1, Some(SPARED + 1)).await?;
-        let tombolo = Tombolo { binary, kubeconfig: servers.kubeconfig() };
-        tombolo.run(&format!("install --hub --context {HUB}")).await?;
+        install(&versions.previous, &servers, members).await?;
+        let tombolo = Tombolo { binary: &versions.previous, kubeconfig: servers.kubeconfig() };
+        for member in 0..members {
+            let id = id(member);
+            let join = format!("join --name {id} --context {id} --hub-context {HUB} --token-lifetime 10m");
+            tombolo.run(&format!("{join} --pod-cidr 10.{}.0.0/16", second_byte(member))).await?;
+        }
+        if versions.current != versions.previous {
+            install(&versions.current, &servers, members).await?;
+        }
         let (mut clients, mut stations, mut keeping) = (Vec::new(), Vec::new(), JoinSet::new());
         for (member, plane) in servers.planes[1..].iter().enumerate() {
             let id = id(member);
-            tombolo.run(&format!("install --member --context {id}")).await?;
-            let join = format!("join --name {id} --context {id} --hub-context {HUB} --token-lifetime 10m");
-            tombolo.run(&format!("{join} --pod-cidr 10.{}.0.0/16", second_byte(member))).await?;
             let client = plane.context.client()?;
             namespace(&client, NAMESPACE).await?;
             let station =
@@ -69,11 +89,12 @@ impl Fleet {
             stations.push(station);
         }
         let launch = |(member, station): (usize, &Station)| {
-            (0..REPLICAS).map(|replica| station.launch(binary, skew(member, replica))).collect()
+            let one = |replica| station.launch(versions.of(replica), skew(member, replica));
+            (0..REPLICAS).map(one).collect()
         };
         let agents = stations.iter().enumerate().map(launch).collect::<Result<Vec<_>, _>>()?;
-        let (hub, binary) = (servers.planes[0].context.client()?, binary.to_owned());
-        Ok(Self { servers, hub, members: clients, stations, agents, binary, _keeping: keeping })
+        let hub = servers.planes[0].context.client()?;
+        Ok(Self { servers, hub, members: clients, stations, agents, versions, _keeping: keeping })
     }
 
     /// Kills an agent with SIGKILL and starts another in its place.
@@ -84,7 +105,7 @@ impl Fleet {
 
     fn launch(&mut self, member: usize, replica: usize) -> Result<(), Failure> {
         let station = &self.stations[member];
-        self.agents[member][replica] = station.launch(&self.binary, skew(member, replica))?;
+        self.agents[member][replica] = station.launch(self.versions.of(replica), skew(member, replica))?;
         Ok(())
     }
 
@@ -226,6 +247,16 @@ fn versions<K: kube::Resource<DynamicType = ()> + Clone>(
     objects.items.into_iter().map(|object| {
         (format!("{} {}", K::kind(&()), object.name_any()), object.resource_version().unwrap_or_default())
     })
+}
+
+/// Installs hub and members, in the order in which they are to be updated.
+async fn install(binary: &Path, servers: &Real, members: usize) -> Result<(), Failure> {
+    let tombolo = Tombolo { binary, kubeconfig: servers.kubeconfig() };
+    tombolo.run(&format!("install --hub --context {HUB}")).await?;
+    for member in 0..members {
+        tombolo.run(&format!("install --member --context {}", id(member))).await?;
+    }
+    Ok(())
 }
 
 /// The program, as an administrator uses it.

@@ -18,7 +18,7 @@ mod throttle;
 mod wanted;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -26,7 +26,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use self::deck::Deck;
 use self::fault::{Fault, Meanwhile};
-use self::fleet::{Fleet, id};
+use self::fleet::{Fleet, Versions, id};
 use self::report::{Report, Seen};
 use self::wanted::{Step, Wanted, difference, gap};
 use crate::servers::Failure;
@@ -65,6 +65,10 @@ pub(crate) struct Args {
     /// A tombolo to use instead of building one
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// A tombolo of another version, which installs and joins and is then updated to half: one agent of each member is still
+    /// of it
+    #[arg(long)]
+    previous: Option<PathBuf>,
     /// Where to leave what the agents say; a file for each member
     #[arg(long, default_value_os_t = std::env::temp_dir().join("tombolo-soak"))]
     logs: PathBuf,
@@ -79,14 +83,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Some(binary) => binary.clone(),
             None => bench::build("tombolo-cli").await?,
         };
-        let soaked = soak(args, &binary).await;
+        let previous = args.previous.clone().unwrap_or_else(|| binary.clone());
+        let soaked = soak(args, Versions { previous, current: binary }).await;
         soaked.map_err(|failure| -> Box<dyn std::error::Error> { failure })
     })
 }
 
-async fn soak(args: &Args, binary: &Path) -> Result<(), Failure> {
+async fn soak(args: &Args, versions: Versions) -> Result<(), Failure> {
     std::fs::create_dir_all(&args.logs)?;
-    let fleet = Fleet::start(binary, usize::from(args.members), &args.logs).await?;
+    let fleet = Fleet::start(versions, usize::from(args.members), &args.logs).await?;
     Soak::new(args, fleet).run().await
 }
 

@@ -1,10 +1,12 @@
 //! The tests that run on every API server, and how they are run on real ones.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use super::keeper::{HASTE, Keeper};
 use super::outcome::{Outcomes, Verdict, follow};
 use super::path_with;
 use crate::cargo::cargo;
@@ -69,13 +71,16 @@ const ITS_OWN: &str = "it is about the playground and its own servers";
 /// The variable that the test kit reads.
 const SERVER: &str = "TOMBOLO_TEST_APISERVER";
 
-/// The servers, all of them written in Go, collect garbage more seldom: some thirty of them share the processor.
-const HASTE: (&str, &str) = ("GOGC", "400");
+/// The variable that tells it where to find real clusters.
+const KEEPER: &str = "TOMBOLO_TEST_KEEPER";
+
+/// So many programs run at the same time on real servers: while the last tests of one wait, others begin.
+const LANES: usize = 2;
 
 /// Each test has servers of its own, and waits for them most of the time.
-const MANY: &str = "--test-threads=8";
+const MANY: &str = "--test-threads=3";
 /// A playground starts all its servers anew, with the nodes of three clusters.
-const FEW: &str = "--test-threads=3";
+const FEW: &str = "--test-threads=2";
 
 /// What is said of those that needed a second attempt.
 const SECOND: &str = "only at the second attempt, alone";
@@ -99,26 +104,38 @@ pub(crate) fn run_real(
     deadline: Option<Instant>,
 ) -> Result<(Outcomes, Vec<&'static str>), Failure> {
     let path = path_with(tools.iter().cloned().chain([folder.to_owned()]))?;
-    let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
-    for program in &PROGRAMS {
-        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
-            not_begun.push(program.target);
-            continue;
+    let keeper = Keeper::start(folder)?;
+    let real = Real { path, socket: keeper.socket() };
+    let queue = Mutex::new(PROGRAMS.iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let lane = || {
+        let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
+        while let Some(program) = next() {
+            if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                not_begun.push(program.target);
+                continue;
+            }
+            let modules = program.embedded.iter().flat_map(|(module, _)| ["--skip", module]);
+            let mut command = real.tests_of(program);
+            command.args(["--", program.threads]).args(modules);
+            outcomes.add(run(program, command).map_err(|failure| failure.to_string())?);
         }
-        let modules = program.embedded.iter().flat_map(|(module, _)| ["--skip", module]);
-        let mut command = tests_of(program);
-        command
-            .args(["--", program.threads])
-            .args(modules)
-            .env("PATH", &path)
-            .env(SERVER, "kube")
-            .envs([HASTE]);
-        outcomes.add(run(program, command)?);
+        Ok::<_, String>((outcomes, not_begun))
+    };
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        lanes.into_iter().map(|lane| lane.join().expect("a lane ends")).collect()
+    });
+    let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
+    for lane in ended {
+        let (of_lane, left) = lane?;
+        outcomes.add(of_lane);
+        not_begun.extend(left);
     }
     for program in &PROGRAMS {
         let failed = outcomes.of(program.target).filter(|(_, verdict)| **verdict == Verdict::Failed);
         for test in failed.map(|(test, _)| test.to_owned()).collect::<Vec<_>>() {
-            if passes_alone(program, &test, &path)? {
+            if real.passes_alone(program, &test)? {
                 outcomes.set(program.target, &test, Verdict::PassedBut(SECOND.to_owned()));
             }
         }
@@ -126,21 +143,36 @@ pub(crate) fn run_real(
     Ok((outcomes, not_begun))
 }
 
-/// Eight tests share two cores with some thirty servers, whose time cannot be paused: what fails there is given a second
-/// attempt alone. That it needed one is told, in the table and at the end of the run.
-fn passes_alone(program: &Program, test: &str, path: &OsStr) -> Result<bool, Failure> {
-    println!("\n{} {test} failed; once more, alone", program.target);
-    let mut command = tests_of(program);
-    command.args(["--", "--exact", test]).env("PATH", path).env(SERVER, "kube");
-    let (well, outcomes) = follow(command)?;
-    let passed = |verdict: &Verdict| matches!(verdict, Verdict::Passed | Verdict::PassedBut(_));
-    Ok(well && outcomes.count(passed) == 1)
+/// What programs of tests need to run on real servers.
+struct Real {
+    path: OsString,
+    /// Where the keeper of their clusters listens.
+    socket: PathBuf,
+}
+
+impl Real {
+    fn tests_of(&self, program: &Program) -> Command {
+        let mut command = tests_of(program);
+        command.env("PATH", &self.path).env(SERVER, "kube").env(KEEPER, &self.socket).envs([HASTE]);
+        command
+    }
+
+    /// Many tests share two cores with many servers, whose time cannot be paused: what fails there is given a second attempt
+    /// alone. That it needed one is told, in the table and at the end of the run.
+    fn passes_alone(&self, program: &Program, test: &str) -> Result<bool, Failure> {
+        println!("\n{} {test} failed; once more, alone", program.target);
+        let mut command = self.tests_of(program);
+        command.args(["--", "--exact", test]);
+        let (well, outcomes) = follow(command, program.target)?;
+        let passed = |verdict: &Verdict| matches!(verdict, Verdict::Passed | Verdict::PassedBut(_));
+        Ok(well && outcomes.count(passed) == 1)
+    }
 }
 
 /// Runs the tests of one.
 fn run(program: &Program, command: Command) -> Result<Outcomes, Failure> {
     let begin = Instant::now();
-    let (well, mut outcomes) = follow(command)?;
+    let (well, mut outcomes) = follow(command, program.target)?;
     println!("{} {} took {} s", program.package, program.target, begin.elapsed().as_secs());
     if !well && outcomes.count(|verdict| *verdict == Verdict::Failed) == 0 {
         outcomes.set(program.target, "the program itself", Verdict::Failed);

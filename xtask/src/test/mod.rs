@@ -8,6 +8,7 @@ pub(crate) mod debian;
 mod dns;
 mod end_to_end;
 mod helm;
+pub(crate) mod keeper;
 mod kubectl;
 mod outcome;
 mod python;
@@ -79,7 +80,7 @@ fn run_embedded(tools: &[PathBuf], rest: &[String]) -> Result<(bool, Outcomes), 
     let mut command = cargo();
     command.args(["test", "--workspace", "--locked"]).args(rest);
     command.env("PATH", path_with(tools.iter().cloned())?);
-    outcome::follow(command)
+    outcome::follow(command, "")
 }
 
 /// The end-to-end tests on real servers. A machine that cannot build them is told so, at the end, where it is read.

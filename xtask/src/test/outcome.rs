@@ -116,9 +116,11 @@ fn ended(line: &str) -> Option<(&str, Verdict)> {
     Some((test.split(" - ").next().unwrap_or(test), verdict))
 }
 
-/// Runs `cargo test`, lets a person read what it says, and reads along. Says whether it ended well.
-pub(crate) fn follow(mut command: Command) -> Result<(bool, Outcomes), Failure> {
-    let left_out = std::env::temp_dir().join(format!("tombolo-left-out-{}", std::process::id()));
+/// Runs `cargo test`, lets a person read what it says, and reads along. Says whether it ended well. What others run at the
+/// same time is told apart by `label`, which every line begins with, unless it is empty.
+pub(crate) fn follow(mut command: Command, label: &str) -> Result<(bool, Outcomes), Failure> {
+    let left_out = std::env::temp_dir().join(format!("tombolo-left-out-{}-{label}", std::process::id()));
+    let label = if label.is_empty() { String::new() } else { format!("{label} | ") };
     command.env("TOMBOLO_TEST_LEFT_OUT", &left_out);
     // One pipe for both, so that lines come in the order in which they were written.
     let (reader, writer) = std::io::pipe()?;
@@ -130,7 +132,7 @@ pub(crate) fn follow(mut command: Command) -> Result<(bool, Outcomes), Failure> 
         let line = line?;
         let line = String::from_utf8_lossy(&line);
         outcomes.read(&mut program, &line);
-        writeln!(std::io::stdout(), "{line}")?;
+        writeln!(std::io::stdout(), "{label}{line}")?;
     }
     let list = std::fs::read_to_string(&left_out).unwrap_or_default();
     outcomes.note(&list);

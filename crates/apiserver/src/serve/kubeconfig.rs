@@ -4,12 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::auth::User;
 
 /// One cluster in a kubeconfig, reached as its administrator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Context {
     pub name: String,
     /// `https://host:port`.

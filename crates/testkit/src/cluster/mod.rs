@@ -7,6 +7,7 @@
 
 mod keeper;
 mod server;
+mod stock;
 mod wipe;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use tombolo_apiserver::{Clock, Context, Options, User, kubeconfig};
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
+pub use self::keeper::keep_clusters;
 use self::keeper::{Lent, Needs};
 pub(crate) use self::server::how_soon;
 pub use self::server::{
@@ -78,7 +80,7 @@ impl Cluster {
             Server::Kube => {
                 server::let_time_pass();
                 let needs = Needs { networks: options.service_cidrs, controllers, definitions };
-                Kind::Real(Arc::new(keeper::lend(needs)))
+                Kind::Real(Arc::new(keeper::lend(&needs)))
             }
         };
         Self { name, kind }

@@ -1,0 +1,60 @@
+//! The keeper of real clusters as a process: programs of tests share its servers, which take many seconds to start.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tombolo_upstream::{Folder, Process};
+
+use super::path_with;
+use crate::Outcome;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// The servers, all of them written in Go, collect garbage more seldom: many of them share the processor.
+pub(crate) const HASTE: (&str, &str) = ("GOGC", "400");
+
+/// How often it is looked whether the keeper listens.
+const MOMENT: Duration = Duration::from_millis(20);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where to listen
+    socket: PathBuf,
+}
+
+/// Keeps clusters until it is killed.
+pub(crate) fn run(args: &Args) -> Outcome {
+    Ok(tombolo_testkit::keep_clusters(&args.socket)?)
+}
+
+/// A keeper that runs, and all its servers. They end with this value, and with the thread that made it.
+pub(crate) struct Keeper {
+    process: Process,
+    folder: Folder,
+}
+
+impl Keeper {
+    /// Starts one with the servers in `programs`.
+    pub(crate) fn start(programs: &Path) -> Result<Self, Failure> {
+        let folder = Folder::new("keeper")?;
+        let mut path = OsString::from("PATH=");
+        path.push(path_with([programs.to_owned()])?);
+        let own = std::env::current_exe()?.into_os_string();
+        let socket = folder.path().join("socket").into_os_string();
+        let haste = format!("{}={}", HASTE.0, HASTE.1).into();
+        let arguments = [haste, path, own, "keep".into(), socket];
+        let process = Process::start(Path::new("env"), arguments, folder.path())?;
+        let mut keeper = Self { process, folder };
+        while !keeper.socket().exists() {
+            keeper.process.check()?;
+            std::thread::sleep(MOMENT);
+        }
+        Ok(keeper)
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+}
