@@ -1,7 +1,7 @@
 //! Whoever asks the keeper of real clusters for one.
 //!
 //! A cluster is lent for as long as the connection stands over which it was asked for, so it is given back however a test
-//! ends. Programs of tests share the keeper that [`SOCKET`] names, with all its servers; one that runs by itself has its own.
+//! ends. Programs of tests share the keeper that [`KEEPER_SOCKET`] names, with all its servers; one that runs by itself has its own.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,7 +19,7 @@ use tower::service_fn;
 use super::{BoxError, stock};
 
 /// The variable that says where a keeper listens.
-const SOCKET: &str = "TOMBOLO_TEST_KEEPER";
+pub(crate) const KEEPER_SOCKET: &str = "TOMBOLO_TEST_KEEPER";
 const REMEDY: &str =
     "build them with `cargo xtask kube` and put the folder it prints on the PATH, or run `cargo xtask test`";
 
@@ -90,7 +90,7 @@ impl Line {
 }
 
 /// Where the keeper of this program listens.
-static KEEPER: LazyLock<PathBuf> = LazyLock::new(|| match std::env::var_os(SOCKET) {
+static KEEPER: LazyLock<PathBuf> = LazyLock::new(|| match std::env::var_os(KEEPER_SOCKET) {
     Some(socket) => socket.into(),
     None => {
         let folder = Folder::new("keeper").expect("a folder");

@@ -28,6 +28,7 @@ use tombolo_apiserver::{Clock, Context, Options, User, kubeconfig};
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
+pub(crate) use self::keeper::KEEPER_SOCKET;
 pub use self::keeper::keep_clusters;
 use self::keeper::{Lent, Needs};
 pub(crate) use self::server::how_soon;

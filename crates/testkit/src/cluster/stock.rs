@@ -80,6 +80,7 @@ async fn attend(stock: Rc<Stock>, stream: UnixStream) -> Result<(), BoxError> {
     };
     let outcome = serve_one(&whole, &mut lines, &mut writer).await;
     tokio::time::sleep(AFTERMATH).await;
+    whole.plane.borrow().set_asleep(true);
     stock.put(number, State::Idle(whole));
     outcome
 }
@@ -195,6 +196,7 @@ impl Stock {
 impl Whole {
     /// Makes it what it was before any test.
     async fn prepare(&self) -> Result<Context, String> {
+        self.plane.borrow().set_asleep(false);
         self.control(true)?;
         self.baseline.restore().await.map_err(|error| told(error.as_ref()))?;
         Ok(self.plane.borrow().context.clone())

@@ -34,6 +34,8 @@ pub fn isolated<F: FnOnce()>(body: F) {
     }
     command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]).arg(program);
     command.args(["--exact", &test, "--nocapture", "--test-threads=1"]).env(INSIDE, "1");
+    // From inside, servers that others keep are out of reach.
+    command.env_remove(crate::cluster::KEEPER_SOCKET);
     let output = command.output().unwrap_or_else(|error| {
         panic!("there is no `unshare` ({error}), and this test needs it: install util-linux")
     });
