@@ -37,7 +37,7 @@ pub use self::cluster::{Cluster, Options};
 pub use self::core::Backup;
 pub use self::entropy::Entropy;
 pub use self::http::Body;
-pub use self::nodes::{Connection, ContainerPlace, ExecOptions, LogOptions, Nodes, Output, Session};
+pub use self::nodes::{Connection, ContainerPlace, ExecOptions, LogOptions, Nodes, Output, Session, Since};
 pub use self::rules::service::Features;
 pub use self::serve::{
     Authority, AuthorityError, Context, ContextError, Issued, NodeServer, Server, kubeconfig,

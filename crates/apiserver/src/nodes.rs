@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,6 +16,8 @@ pub struct ContainerPlace {
     pub node: String,
     /// The UID of the pod.
     pub pod: String,
+    /// Its name, for what people are told.
+    pub pod_name: String,
     pub container: String,
 }
 
@@ -25,8 +28,22 @@ pub struct LogOptions {
     pub follow: bool,
     /// Begin each line with the time it was written.
     pub timestamps: bool,
-    /// Only the last so many lines.
+    /// Only the last so many lines; of these, what follows leaves out more.
     pub tail: Option<usize>,
+    /// Only what was said from then on.
+    pub since: Option<Since>,
+    /// No more than so many bytes, with the times of lines.
+    pub most_bytes: Option<usize>,
+    /// What the container said before it was started again.
+    pub previous: bool,
+}
+
+/// The beginning of what is wanted of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// So many seconds ago, by the clock that gave the lines their times: the node's.
+    SecondsAgo(u64),
+    Time(Timestamp),
 }
 
 /// A command that is to run in a container.

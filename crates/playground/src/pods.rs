@@ -64,6 +64,7 @@ fn place(pod: &Pod) -> Option<ContainerPlace> {
     Some(ContainerPlace {
         node: spec.node_name.clone()?,
         pod: pod.metadata.uid.clone()?,
+        pod_name: pod.metadata.name.clone()?,
         container: spec.containers.first()?.name.clone(),
     })
 }

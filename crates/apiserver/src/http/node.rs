@@ -39,7 +39,9 @@ async fn answer(node: &str, nodes: &dyn Nodes, asked: &Conversation<'_>, path: &
         place(namespace, pod).map(|place| ContainerPlace { container: name.to_owned(), ..place })
     };
     match words.as_slice() {
-        ["containerLogs", namespace, pod, name] => log::open(asked, container(namespace, pod, name)?).await,
+        ["containerLogs", namespace, pod, name] => {
+            log::answer_at_node(asked, pod, || container(namespace, pod, name)).await
+        }
         ["exec", namespace, pod, name] => {
             exec::open(asked, container(namespace, pod, name)?, Wish::Exec, STREAMS)
         }
@@ -75,7 +77,12 @@ mod tests {
 
     impl Nodes for OnePod {
         fn find(&self, node: &str, namespace: &str, pod: &str) -> Option<ContainerPlace> {
-            let place = ContainerPlace { node: node.into(), pod: "uid".into(), container: "main".into() };
+            let place = ContainerPlace {
+                node: node.into(),
+                pod: "uid".into(),
+                pod_name: pod.into(),
+                container: "main".into(),
+            };
             (namespace == "demo" && pod == "web").then_some(place)
         }
 
@@ -84,8 +91,9 @@ mod tests {
             place: ContainerPlace,
             options: LogOptions,
         ) -> BoxFuture<'_, Result<BoxStream<'static, Bytes>, String>> {
-            let said = format!("{place:?} {:?}", options.tail);
-            let found = (place.container == "main").then(|| stream::iter([Bytes::from(said)]).boxed());
+            let said = format!("{place:?} {:?} {:?}", options.tail, options.since);
+            let found = (place.container == "main" && !options.previous)
+                .then(|| stream::iter([Bytes::from(said)]).boxed());
             Box::pin(async move { found.ok_or_else(|| "it is waiting to start".to_owned()) })
         }
 
@@ -113,7 +121,14 @@ mod tests {
     #[tokio::test]
     async fn a_container_is_found_by_the_names_in_the_path_and_refusals_are_plain_words() {
         let cases = [
-            ("/containerLogs/demo/web/main?tailLines=3", 200, "\"uid\", container: \"main\" } Some(3)"),
+            (
+                "/containerLogs/demo/web/main?tailLines=3",
+                200,
+                "pod: \"uid\", pod_name: \"web\", container: \"main\" } Some(3) None",
+            ),
+            ("/containerLogs/demo/web/main?sinceSeconds=9", 200, "None Some(SecondsAgo(9))"),
+            ("/containerLogs/demo/web/main?sinceSeconds=0", 422, "sinceSeconds: Invalid value: 0"),
+            ("/containerLogs/demo/web/main?previous=true", 400, "it is waiting to start"),
             ("/containerLogs/demo/web/side", 400, "it is waiting to start"),
             ("/containerLogs/demo/other/main", 404, "pod does not exist"),
             ("/exec/demo/other/main?command=ls", 404, "pod does not exist"),

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use super::selectable;
 use crate::invalid::FieldError;
 use crate::operation::{FieldValidation, ListQuery, VersionMatch, WriteOptions, parse_revision};
 use crate::registry::Resource;
 use crate::selector::{self, Selector};
 use crate::status::Status;
+use crate::types::parse_time;
 
 /// The parameters of a request; the first of several with one name counts.
 #[derive(Debug, Default)]
@@ -55,6 +58,13 @@ impl Query {
             text => text.parse().map(Some).map_err(|_| {
                 Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax ({key})"))
             }),
+        }
+    }
+
+    pub(super) fn time(&self, key: &str) -> Result<Option<Timestamp>, Status> {
+        match self.text(key) {
+            "" => Ok(None),
+            text => parse_time(text).map(Some).map_err(Status::bad_request),
         }
     }
 

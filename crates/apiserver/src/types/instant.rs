@@ -54,6 +54,12 @@ impl Instant {
     }
 }
 
+/// The moment that a text in the form of `Time` means.
+pub(crate) fn parse_time(text: &str) -> Result<Timestamp, String> {
+    let Instant { seconds, .. } = Instant::parse_seconds(text)?;
+    Timestamp::from_second(seconds).map_err(|_| format!("parsing time {text:?}: year out of range"))
+}
+
 struct Parser<'a> {
     text: &'a str,
     rest: &'a str,

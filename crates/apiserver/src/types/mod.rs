@@ -20,6 +20,7 @@ mod table;
 mod tests;
 
 pub(crate) use check::{Decoded, cannot_be_handled, check};
+pub(crate) use instant::parse_time;
 pub(crate) use normalize::{forget_empty, normalize};
 pub(crate) use openapi::{components, object_meta};
 pub(crate) use protobuf::{ProtobufError, decode_protobuf};

@@ -16,6 +16,7 @@ mod fuzz;
 mod golden;
 mod kube_client;
 mod lists;
+mod logs;
 mod mutate;
 mod mutations;
 mod objects;

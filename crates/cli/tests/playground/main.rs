@@ -7,6 +7,7 @@ mod command_line;
 mod demo;
 mod lifecycle;
 mod load_balancers;
+mod logs;
 mod native_names;
 mod ordinary_user;
 mod real_servers;

@@ -38,6 +38,7 @@ pub(crate) struct Container {
     ended: watch::Receiver<Option<Ended>>,
     launch: Launch,
     input: Input,
+    log: Arc<Log>,
 }
 
 /// What a process that was started leaves in our hands.
@@ -83,20 +84,28 @@ impl Container {
         };
         thread::Builder::new().name("container".to_owned()).spawn(body)?;
         let Started { process, output, input } = begun.await.map_err(io::Error::other)??;
+        let heard = log.clone();
         match output {
             Output::Pipe(end) => {
-                tokio::spawn(read_output(pipe::Receiver::from_owned_fd(end.into())?, log));
+                tokio::spawn(read_output(pipe::Receiver::from_owned_fd(end.into())?, heard));
             }
             Output::Terminal(end) => {
-                thread::Builder::new().name("terminal".to_owned()).spawn(move || read_terminal(end, &log))?;
+                thread::Builder::new()
+                    .name("terminal".to_owned())
+                    .spawn(move || read_terminal(end, &heard))?;
             }
         }
-        Ok(Self { process: Arc::new(process), ended, launch, input })
+        Ok(Self { process: Arc::new(process), ended, launch, input, log })
     }
 
     /// What can be said to it.
     pub(crate) fn input(&self) -> &Input {
         &self.input
+    }
+
+    /// What it says.
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        &self.log
     }
 
     /// Waits for its end.

@@ -2,19 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream};
+use futures_util::stream::BoxStream;
+use jiff::Timestamp;
 use tombolo_apiserver::{Connection, ContainerPlace, ExecOptions, LogOptions, Nodes, Session};
 
-use super::log::{Line, Log};
-use super::{ContainerKey, Host, attach, exec, lock};
-
-/// How often somebody who follows a log looks whether the container still runs.
-const LOOK: Duration = Duration::from_millis(500);
+use super::{Host, attach, excerpt, exec, lock};
 
 /// All nodes that are up, by name.
 #[derive(Default)]
@@ -49,10 +44,11 @@ impl Nodes for Hosts {
     ) -> BoxFuture<'_, Result<BoxStream<'static, Bytes>, String>> {
         Box::pin(async move {
             let host = self.host(&place.node)?;
-            let key = (place.pod, place.container);
-            let log = host.find_log(&key);
-            let log = log.ok_or_else(|| format!("container {:?} is waiting to start", key.1))?;
-            Ok(lines(Arc::downgrade(&host), key, log, &options))
+            let ContainerPlace { pod, pod_name, container, .. } = place;
+            let log = host.find_log(&(pod, container.clone()), options.previous);
+            let log = log.ok_or_else(|| no_log(&pod_name, &container, options.previous))?;
+            let host = Arc::downgrade(&host);
+            Ok(excerpt::stream(log, &options, Timestamp::now(), move || host.strong_count() > 0))
         })
     }
 
@@ -69,12 +65,9 @@ impl Nodes for Hosts {
         Box::pin(async move {
             let host = self.host(&place.node)?;
             let key = (place.pod, place.container);
-            let log = host.find_log(&key);
-            // Who listens first and looks then hears the end.
-            let heard = log.map(|log| log.listen());
-            let (heard, container) = heard
-                .zip(host.container(&key))
-                .ok_or_else(|| format!("container {:?} does not run", key.1))?;
+            let container =
+                host.container(&key).ok_or_else(|| format!("container {:?} does not run", key.1))?;
+            let heard = container.log().listen();
             attach::start(container, heard).map_err(|error| error.to_string())
         })
     }
@@ -96,55 +89,11 @@ impl Nodes for Hosts {
     }
 }
 
-/// What is there, and if asked what comes.
-fn lines(
-    host: Weak<Host>,
-    key: ContainerKey,
-    log: Arc<Log>,
-    options: &LogOptions,
-) -> BoxStream<'static, Bytes> {
-    let timestamps = options.timestamps;
-    let (there, next) = log.since(0);
-    let skip = options.tail.map_or(0, |tail| there.len().saturating_sub(tail));
-    let first = stream::iter([show(&there[skip..], timestamps)]);
-    if !options.follow {
-        return first.boxed();
+/// Why there is no log, in the words of a kubelet.
+fn no_log(pod: &str, container: &str, previous: bool) -> String {
+    if previous {
+        format!("previous terminated container {container:?} in pod {pod:?} not found")
+    } else {
+        format!("container {container:?} in pod {pod:?} is waiting to start")
     }
-    let rest = stream::unfold((next, log, host), move |(from, log, host)| {
-        let key = key.clone();
-        async move {
-            let next = more(&log, from, || host.upgrade().is_some_and(|host| host.is_running(&key))).await?;
-            Some((show(&next.0, timestamps), (next.1, log, host)))
-        }
-    });
-    first.chain(rest).boxed()
-}
-
-/// Waits for further lines; nothing once the container has ended and all was told.
-async fn more(log: &Log, from: u64, is_running: impl Fn() -> bool) -> Option<(Vec<Line>, u64)> {
-    let mut count = log.follow();
-    loop {
-        // Asked before looking: what was written until the end is told.
-        let running = is_running();
-        let (found, next) = log.since(from);
-        if !found.is_empty() {
-            return Some((found, next));
-        }
-        if !running {
-            return None;
-        }
-        let _ = tokio::time::timeout(LOOK, count.wait_for(|count| *count > from)).await;
-    }
-}
-
-fn show(lines: &[Line], timestamps: bool) -> Bytes {
-    let mut out = Vec::new();
-    for line in lines {
-        if timestamps {
-            out.extend_from_slice(format!("{:.9} ", line.time).as_bytes());
-        }
-        out.extend_from_slice(&line.text);
-        out.push(b'\n');
-    }
-    out.into()
 }

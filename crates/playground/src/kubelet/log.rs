@@ -21,7 +21,7 @@ pub(crate) struct Line {
     pub(crate) text: Vec<u8>,
 }
 
-/// The lines of one container, of all its lives.
+/// The lines of one container, of one of its lives.
 #[derive(Debug)]
 pub(crate) struct Log {
     lines: Mutex<Lines>,
@@ -38,6 +38,7 @@ struct Lines {
     dropped: u64,
     /// The beginning of a line that has not ended.
     partial: Vec<u8>,
+    closed: bool,
 }
 
 impl Default for Log {
@@ -64,14 +65,20 @@ impl Log {
         self.tell(lines.dropped + lines.kept.len() as u64);
     }
 
-    /// Ends a line that nobody will end any more.
+    /// The container has ended, and with it a line that nobody will end any more.
     pub(crate) fn close(&self, time: Timestamp) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if !lines.partial.is_empty() {
             lines.end_line(time);
         }
+        lines.closed = true;
         self.tell(lines.dropped + lines.kept.len() as u64);
         let _ = self.said.send(Bytes::new());
+    }
+
+    /// Whether all has been said.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).closed
     }
 
     /// What comes from now on, before it is a line; an empty chunk is the end.
@@ -127,7 +134,9 @@ mod tests {
         }
         assert_eq!(texts(&log, 0), ["one", "two"]);
         assert_eq!((texts(&log, 1), log.since(0).1), (vec!["two".to_owned()], 2));
+        assert!(!log.is_closed());
         log.close(Timestamp::UNIX_EPOCH);
+        assert!(log.is_closed());
         assert_eq!(texts(&log, 2), ["thr"]);
         assert_eq!(*log.follow().borrow(), 3);
     }

@@ -7,11 +7,13 @@ mod attach;
 mod board;
 mod container;
 mod endpoint;
+mod excerpt;
 mod exec;
 mod hosts;
 mod image;
 mod input;
 mod launch;
+mod lives;
 mod log;
 mod probe;
 mod probing;
@@ -41,6 +43,7 @@ use tombolo_runtime::{Cache, Change, follow};
 
 use self::container::{Container, Door};
 use self::launch::Place;
+use self::lives::Lives;
 use self::log::Log;
 use crate::fabric::{join_pod, part_pod};
 use crate::namespace::Namespace;
@@ -78,7 +81,7 @@ pub(crate) struct Host {
     addresses: Mutex<BTreeMap<String, Ipv4Addr>>,
     /// The first container of each pod, by the pod's namespace and name.
     pods: Mutex<BTreeMap<(String, String), ContainerPlace>>,
-    logs: Mutex<BTreeMap<ContainerKey, Arc<Log>>>,
+    logs: Mutex<BTreeMap<ContainerKey, Lives>>,
     running: Mutex<BTreeMap<ContainerKey, Weak<Container>>>,
 }
 
@@ -245,13 +248,18 @@ impl Host {
         own.filter_map(|(_, container)| container.upgrade()).collect()
     }
 
-    fn log(&self, pod: &Pod, container: &str) -> Arc<Log> {
+    fn begin_life(&self, pod: &Pod, container: &str, log: Arc<Log>) {
         let key = (pod.uid().unwrap_or_default(), container.to_owned());
-        lock(&self.logs).entry(key).or_default().clone()
+        lock(&self.logs).entry(key).or_default().begin(log);
     }
 
-    fn find_log(&self, key: &ContainerKey) -> Option<Arc<Log>> {
-        lock(&self.logs).get(key).cloned()
+    fn end_life(&self, pod: &Pod, container: &str) {
+        let key = (pod.uid().unwrap_or_default(), container.to_owned());
+        lock(&self.logs).entry(key).or_default().end();
+    }
+
+    fn find_log(&self, key: &ContainerKey, previous: bool) -> Option<Arc<Log>> {
+        lock(&self.logs).get(key).and_then(|lives| lives.log(previous))
     }
 
     fn door(&self, key: &ContainerKey) -> Option<Door> {
@@ -262,16 +270,13 @@ impl Host {
         lock(&self.running).get(key).and_then(Weak::upgrade)
     }
 
-    fn is_running(&self, key: &ContainerKey) -> bool {
-        lock(&self.running).contains_key(key)
-    }
-
     /// A pod is here, for those who ask for it by name.
     fn note(&self, pod: &Pod) {
         let first = pod.spec.as_ref().and_then(|spec| spec.containers.first());
         let place = ContainerPlace {
             node: self.plan.name(),
             pod: pod.uid().unwrap_or_default(),
+            pod_name: pod.name_any(),
             container: first.map(|container| container.name.clone()).unwrap_or_default(),
         };
         lock(&self.pods).insert((pod.namespace().unwrap_or_default(), pod.name_any()), place);

@@ -194,6 +194,8 @@ impl Work {
             if begun.elapsed() > STEADY {
                 pause = Duration::ZERO;
             }
+            // Before anybody is told that it was started again, and may ask.
+            self.host.end_life(&self.pod, &container.name);
             self.board.change_container(slot, |state| {
                 let message = format!("back-off {}s restarting a container that ended", pause.as_secs());
                 state.life = Life::Waiting { reason: "CrashLoopBackOff", message };
@@ -209,11 +211,12 @@ impl Work {
     /// One life of a container.
     async fn run_once(&self, slot: Slot, container: &Spec) -> Result<End, String> {
         let launch = Launch::new(&self.pod, container, &self.place)?;
-        let log = self.host.log(&self.pod, &container.name);
+        let log = Arc::default();
         let running =
             Container::start(launch, &self.network, log).await.map_err(|error| error.to_string())?;
         let since = Timestamp::now();
         let running = Arc::new(running);
+        self.host.begin_life(&self.pod, &container.name, running.log().clone());
         let _shown = Running::show(&self.host, &self.pod, &container.name, &running);
         let probes = Probes::new(container, self.place.address);
         self.board.change_container(slot, |state| {

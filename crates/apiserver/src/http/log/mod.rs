@@ -1,4 +1,6 @@
-//! `pods/log`: which container is meant, and what its node says.
+//! `pods/log`: which container is meant, which part of its log, and what its node says.
+
+mod options;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response};
@@ -16,16 +18,15 @@ pub(super) async fn answer(asked: &Asked<'_>, call: &Call<'_>, name: &str) -> An
     if asked.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
+    // What is asked is judged before whom it is asked of, as by a real server.
+    let options = options::read(&asked.query, name)?;
     let pod = operation::get(call, name)?;
     let place = place(&pod.value, name, asked.query.text("container"))?;
-    open(&asked.conversation(), place).await
+    open(&asked.conversation(), place, options).await
 }
 
 /// What a container said, and if asked says from now on.
-pub(super) async fn open(asked: &Conversation<'_>, place: ContainerPlace) -> Answer {
-    let tail = asked.query.number("tailLines")?.map(|lines| usize::try_from(lines).unwrap_or(0));
-    let options =
-        LogOptions { follow: asked.query.flag("follow")?, timestamps: asked.query.flag("timestamps")?, tail };
+async fn open(asked: &Conversation<'_>, place: ContainerPlace, options: LogOptions) -> Answer {
     let nodes = asked.nodes.ok_or_else(|| {
         Status::internal(format!("the node {} keeps no logs: nothing runs there", place.node))
     })?;
@@ -33,6 +34,16 @@ pub(super) async fn open(asked: &Conversation<'_>, place: ContainerPlace) -> Ans
     let mut response = Response::new(Body::stream(lines));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(response)
+}
+
+/// The same where the node itself is asked, for a place that is yet to be found.
+pub(super) async fn answer_at_node(
+    asked: &Conversation<'_>,
+    pod: &str,
+    place: impl FnOnce() -> Result<ContainerPlace, Status>,
+) -> Answer {
+    let options = options::read(asked.query, pod)?;
+    open(asked, place()?, options).await
 }
 
 /// The container that is meant. The refusals are those of the real server, which kubectl shows.
@@ -60,7 +71,7 @@ pub(super) fn place(pod: &Value, name: &str, asked: &str) -> Result<ContainerPla
     if node.is_empty() {
         return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
     }
-    Ok(ContainerPlace { node, pod: text("/metadata/uid"), container })
+    Ok(ContainerPlace { node, pod: text("/metadata/uid"), pod_name: name.to_owned(), container })
 }
 
 #[cfg(test)]
