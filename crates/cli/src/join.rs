@@ -1,7 +1,8 @@
 //! `tombolo join`: a cluster becomes a member.
 //!
 //! First everything is looked at, on both sides; what cannot work is said, and then nothing is changed. What follows can be
-//! repeated. With `--dry-run` nobody is asked anything: the same objects are printed, for a repository to hold.
+//! repeated. Of several at one hub, one after the other looks and makes its place there: two that do so at the same time
+//! would not see each other. With `--dry-run` nobody is asked anything: the same objects are printed, for a repository to hold.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use kube::Client;
 use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::HUB_ACCOUNT;
 use tombolo_install::{
-    ClusterSeen, HUB_SECRET, HubSeen, Introduction, Membership, Settings, examine, held_token,
-    inspect_cluster, inspect_hub, is_welcome, place, put_token, restart, system_namespace,
+    ClusterSeen, HUB_SECRET, HubSeen, Introduction, Membership, Settings, Turn, TurnError, examine,
+    held_token, inspect_cluster, inspect_hub, is_welcome, place, put_token, restart, system_namespace,
 };
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::request_token;
@@ -131,9 +132,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     let hub = arguments.hub.connect(arguments.way.kubeconfig.as_deref()).await?;
     let member = arguments.way.connect("cluster").await?;
-    let (hub_seen, cluster) = look(&arguments, &membership, &hub, &member).await?;
-    say(format_args!("# at the hub, a place for {}", arguments.name));
-    put(&hub, &place(&arguments.name, &arguments.introduction(Some(cluster.server.identity)))).await?;
+    let hub_seen = admit_in_turn(&arguments, &membership, &hub, &member).await?;
     say(format_args!("# in the cluster, who it is and the way to {}", membership.hub.server));
     let settings = Settings { namespace: arguments.namespace.clone(), ..Settings::default() };
     let mut manifests = vec![system_namespace(&settings)];
@@ -157,6 +156,54 @@ fn print_side(arguments: &Arguments, membership: &Membership) -> Result<(), Fail
         manifests.extend(membership.manifests());
     }
     print(&manifests, arguments.output)
+}
+
+/// Admits the cluster while no other join looks or writes at the hub.
+async fn admit_in_turn(
+    arguments: &Arguments,
+    membership: &Membership,
+    hub: &Client,
+    member: &Client,
+) -> Result<HubSeen, Failure> {
+    let tell = |holder: &str, at_most: Duration| {
+        let seconds = at_most.as_secs();
+        say(format_args!("# {holder} is joining at this hub: waiting for it, {seconds} s if it is dead"));
+    };
+    let mut turn = Turn::take(hub, &arguments.name, tell).await.map_err(no_turn)?;
+    let admitted = admit(arguments, membership, hub, member, &mut turn).await;
+    // Whatever came of it, others wait; if they are not told, they wait a little longer.
+    if turn.end().await.is_err() {
+        say("# the hub did not hear that this is done: the next cluster may have to wait for half a minute");
+    }
+    admitted
+}
+
+/// Makes a place at the hub for a cluster that can have one. Returns the hub as it was before.
+async fn admit(
+    arguments: &Arguments,
+    membership: &Membership,
+    hub: &Client,
+    member: &Client,
+    turn: &mut Turn,
+) -> Result<HubSeen, Failure> {
+    let (hub_seen, cluster) = look(arguments, membership, hub, member).await?;
+    say(format_args!("# at the hub, a place for {}", arguments.name));
+    let place = place(&arguments.name, &arguments.introduction(Some(cluster.server.identity)));
+    turn.write(put(hub, &place)).await.map_err(no_turn)??;
+    Ok(hub_seen)
+}
+
+fn no_turn(cause: TurnError) -> Failure {
+    let what = "the cluster cannot have its turn to join";
+    match cause {
+        TurnError::Refused(cause) => Failure::new(format!("{what}, which a lease at the hub says"))
+            .because(cause)
+            .hint("an administrator of the hub has the rights"),
+        TurnError::Slow => {
+            Failure::new(what).because(cause).hint("some of its place may be there; run this again")
+        }
+        cause => Failure::new(what).because(cause).hint("nothing was changed; run this again"),
+    }
 }
 
 /// Looks at both sides, and goes no further if something cannot work.

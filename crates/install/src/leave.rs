@@ -20,7 +20,7 @@ use tombolo_runtime::{is_absent, unless_gone};
 use crate::join::REPLICAS_ANNOTATION;
 use crate::membership::{CONFIG_MAP, HUB_SECRET};
 use crate::part::{INSTALLER, Part};
-use crate::place;
+use crate::{place, turn};
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long agents may take to end: pods have 30 s for it.
@@ -41,8 +41,10 @@ pub enum Place {
     Lingers,
 }
 
-/// Takes the place of a member away. Everything that it said at the hub goes with its namespace; others notice.
+/// Takes the place of a member away, and what a join of it left that died. Everything that it said at the hub goes with its
+/// namespace; others notice.
 pub async fn take_place(hub: &Client, member: &ClusterId, patience: Duration) -> Result<Place, Error> {
+    turn::forget(hub, member).await?;
     let namespace = names::hub_namespace(member);
     let namespaces: Api<Namespace> = Api::all(hub.clone());
     let bindings: Api<ClusterRoleBinding> = Api::all(hub.clone());

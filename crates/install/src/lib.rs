@@ -28,6 +28,7 @@ mod precedence;
 mod remove;
 mod rights;
 mod settings;
+mod turn;
 mod workload;
 
 pub use self::admission::{Findings, examine};
@@ -47,3 +48,4 @@ pub use self::place::{Introduction, place};
 pub use self::precedence::{Later, later_workloads};
 pub use self::remove::{Removed, remove};
 pub use self::settings::{ApiServer, Settings};
+pub use self::turn::{Turn, TurnError};

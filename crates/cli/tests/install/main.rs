@@ -7,5 +7,6 @@ mod hub_as_member;
 mod places;
 mod refusals;
 mod story;
+mod turns;
 mod upgrade;
 mod world;
