@@ -6,17 +6,17 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use super::built::Built;
 use super::keeper::{HASTE, Keeper};
 use super::outcome::{Outcomes, Verdict, follow};
 use super::path_with;
-use crate::cargo::cargo;
 use crate::kube;
 
 type Failure = Box<dyn std::error::Error>;
 
 /// A program of tests that takes its clusters from the test kit.
 pub(crate) struct Program {
-    package: &'static str,
+    pub(crate) package: &'static str,
     pub(crate) target: &'static str,
     /// Modules that are left out on real servers, and why.
     pub(crate) embedded: &'static [(&'static str, &'static str)],
@@ -87,10 +87,10 @@ const SECOND: &str = "only at the second attempt, alone";
 
 /// Runs them on the embedded server, with all their modules.
 pub(crate) fn run_embedded(tools: &[PathBuf]) -> Result<Outcomes, Failure> {
-    let path = path_with(tools.iter().cloned())?;
+    let (built, path) = (Built::all()?, path_with(tools.iter().cloned())?);
     let mut all = Outcomes::default();
     for program in &PROGRAMS {
-        let mut command = tests_of(program);
+        let mut command = built.tests_of(program)?;
         command.env("PATH", &path).env(SERVER, "embedded");
         all.add(run(program, command)?);
     }
@@ -104,8 +104,9 @@ pub(crate) fn run_real(
     deadline: Option<Instant>,
 ) -> Result<(Outcomes, Vec<&'static str>), Failure> {
     let path = path_with(tools.iter().cloned().chain([folder.to_owned()]))?;
+    let built = Built::all()?;
     let keeper = Keeper::start(folder)?;
-    let real = Real { path, socket: keeper.socket() };
+    let real = Real { built, path, socket: keeper.socket() };
     let queue = Mutex::new(PROGRAMS.iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let lane = || {
@@ -116,9 +117,10 @@ pub(crate) fn run_real(
                 continue;
             }
             let modules = program.embedded.iter().flat_map(|(module, _)| ["--skip", module]);
-            let mut command = real.tests_of(program);
-            command.args(["--", program.threads]).args(modules);
-            outcomes.add(run(program, command).map_err(|failure| failure.to_string())?);
+            let told = |failure: Failure| failure.to_string();
+            let mut command = real.tests_of(program).map_err(told)?;
+            command.arg(program.threads).args(modules);
+            outcomes.add(run(program, command).map_err(told)?);
         }
         Ok::<_, String>((outcomes, not_begun))
     };
@@ -145,24 +147,25 @@ pub(crate) fn run_real(
 
 /// What programs of tests need to run on real servers.
 struct Real {
+    built: Built,
     path: OsString,
     /// Where the keeper of their clusters listens.
     socket: PathBuf,
 }
 
 impl Real {
-    fn tests_of(&self, program: &Program) -> Command {
-        let mut command = tests_of(program);
+    fn tests_of(&self, program: &Program) -> Result<Command, Failure> {
+        let mut command = self.built.tests_of(program)?;
         command.env("PATH", &self.path).env(SERVER, "kube").env(KEEPER, &self.socket).envs([HASTE]);
-        command
+        Ok(command)
     }
 
     /// Many tests share two cores with many servers, whose time cannot be paused: what fails there is given a second attempt
     /// alone. That it needed one is told, in the table and at the end of the run.
     fn passes_alone(&self, program: &Program, test: &str) -> Result<bool, Failure> {
         println!("\n{} {test} failed; once more, alone", program.target);
-        let mut command = self.tests_of(program);
-        command.args(["--", "--exact", test]);
+        let mut command = self.tests_of(program)?;
+        command.args(["--exact", test]);
         let (well, outcomes) = follow(command, program.target)?;
         let passed = |verdict: &Verdict| matches!(verdict, Verdict::Passed | Verdict::PassedBut(_));
         Ok(well && outcomes.count(passed) == 1)
@@ -178,13 +181,6 @@ fn run(program: &Program, command: Command) -> Result<Outcomes, Failure> {
         outcomes.set(program.target, "the program itself", Verdict::Failed);
     }
     Ok(outcomes)
-}
-
-/// Chosen from the whole workspace, so that nothing is built anew with other features.
-fn tests_of(program: &Program) -> Command {
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--locked", "--test", program.target]);
-    command
 }
 
 /// How the servers are called in tables.

@@ -4,6 +4,7 @@
 //! On a machine where it may, it gets what is missing; elsewhere it names it and stops, because a test that is skipped in
 //! silence is worse than one that fails.
 
+mod built;
 pub(crate) mod debian;
 mod dns;
 mod end_to_end;

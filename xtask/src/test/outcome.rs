@@ -116,18 +116,18 @@ fn ended(line: &str) -> Option<(&str, Verdict)> {
     Some((test.split(" - ").next().unwrap_or(test), verdict))
 }
 
-/// Runs `cargo test`, lets a person read what it says, and reads along. Says whether it ended well. What others run at the
-/// same time is told apart by `label`, which every line begins with, unless it is empty.
-pub(crate) fn follow(mut command: Command, label: &str) -> Result<(bool, Outcomes), Failure> {
-    let left_out = std::env::temp_dir().join(format!("tombolo-left-out-{}-{label}", std::process::id()));
-    let label = if label.is_empty() { String::new() } else { format!("{label} | ") };
+/// Runs `cargo test`, or the tests of one `program`, lets a person read what is said, and reads along. Says whether it ended
+/// well. Every line begins with the name of the program, if there is one: others may run at the same time.
+pub(crate) fn follow(mut command: Command, program: &str) -> Result<(bool, Outcomes), Failure> {
+    let left_out = std::env::temp_dir().join(format!("tombolo-left-out-{}-{program}", std::process::id()));
+    let label = if program.is_empty() { String::new() } else { format!("{program} | ") };
     command.env("TOMBOLO_TEST_LEFT_OUT", &left_out);
     // One pipe for both, so that lines come in the order in which they were written.
     let (reader, writer) = std::io::pipe()?;
     let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
     // The command holds the other end, too; the pipe ends when nobody does.
     drop(command);
-    let (mut outcomes, mut program) = (Outcomes::default(), String::new());
+    let (mut outcomes, mut program) = (Outcomes::default(), program.to_owned());
     for line in BufReader::new(reader).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
