@@ -23,8 +23,8 @@ use super::wipe::Baseline;
 const USUAL: usize = 3;
 /// With so many, one of them is probably given back before another has been started. Whoever has some and needs more must
 /// not wait for ever, though.
-const PLENTY: usize = 12;
-const A_WHILE: Duration = Duration::from_secs(20);
+const PLENTY: usize = 24;
+const A_WHILE: Duration = Duration::from_secs(10);
 /// What a test that is over has sent may still arrive for so long.
 const AFTERMATH: Duration = Duration::from_secs(3);
 
