@@ -17,9 +17,12 @@ use tombolo_upstream::Folder;
 use tower::service_fn;
 
 use super::{BoxError, stock};
+use crate::lab;
 
 /// The variable that says where a keeper listens.
 pub(crate) const KEEPER_SOCKET: &str = "TOMBOLO_TEST_KEEPER";
+/// A hub and two members.
+const USUAL: usize = 3;
 const REMEDY: &str =
     "build them with `cargo xtask kube` and put the folder it prints on the PATH, or run `cargo xtask test`";
 
@@ -113,6 +116,8 @@ pub fn keep_clusters(socket: &Path) -> std::io::Result<()> {
 }
 
 fn keep(listener: UnixListener) {
+    // A test with namespaces of its own is alone with its keeper, and mostly needs one cluster.
+    let at_first = if lab::is_inside() { 1 } else { USUAL };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(tokio::task::LocalSet::new().run_until(stock::serve(listener)));
+    runtime.block_on(tokio::task::LocalSet::new().run_until(stock::serve(listener, at_first)));
 }

@@ -1,6 +1,6 @@
 //! The real clusters that a keeper has, and who has them just now.
 //!
-//! One etcd serves all. The first to ask makes it start as many as most tests need, all at the same time.
+//! One etcd serves all. Where many will ask, the first makes it start as many as most tests need, all at the same time.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,8 +19,6 @@ use super::BoxError;
 use super::keeper::{Control, Needs};
 use super::wipe::Baseline;
 
-/// A hub and two members.
-const USUAL: usize = 3;
 /// With so many, one of them is probably given back before another has been started. Whoever has some and needs more must
 /// not wait for ever, though.
 const PLENTY: usize = 24;
@@ -31,6 +29,8 @@ const AFTERMATH: Duration = Duration::from_secs(3);
 /// Everything there is.
 #[derive(Default)]
 struct Stock {
+    /// How many the first who asks causes to be started.
+    at_first: usize,
     planes: RefCell<Vec<Plane>>,
     broken: RefCell<Option<String>>,
     etcd: tokio::sync::OnceCell<(Etcd, Folder)>,
@@ -56,11 +56,11 @@ struct Whole {
     baseline: Baseline,
 }
 
-/// Lends to whoever connects, one cluster per connection.
-pub(super) async fn serve(listener: std::os::unix::net::UnixListener) {
+/// Lends to whoever connects, one cluster per connection; `at_first` are started for the first.
+pub(super) async fn serve(listener: std::os::unix::net::UnixListener, at_first: usize) {
     listener.set_nonblocking(true).expect("a socket");
     let listener = UnixListener::from_std(listener).expect("a socket");
-    let stock = Rc::new(Stock::default());
+    let stock = Rc::new(Stock { at_first, ..Stock::default() });
     loop {
         let (stream, _) = listener.accept().await.expect("a connection");
         let stock = stock.clone();
@@ -147,12 +147,13 @@ impl Stock {
         })
     }
 
-    /// Starts one for everybody who waits; the first time, as many as most tests need.
+    /// Starts one for everybody who waits; the first time, as many as was said.
     fn start_some(self: &Rc<Self>, needs: &Needs) {
         let starting = |plane: &&Plane| plane.like == *needs && matches!(plane.state, State::Starting);
         let starting = self.planes.borrow().iter().filter(starting).count();
         let waiting = self.waiting.borrow().iter().filter(|other| *other == needs).count();
-        let count = if self.planes.borrow().is_empty() { USUAL } else { waiting.saturating_sub(starting) };
+        let count =
+            if self.planes.borrow().is_empty() { self.at_first } else { waiting.saturating_sub(starting) };
         for _ in 0..count {
             let number = self.planes.borrow().len();
             self.planes.borrow_mut().push(Plane { like: needs.clone(), state: State::Starting });

@@ -22,7 +22,7 @@ const UNPRIVILEGED: &str = "TOMBOLO_LAB_USER";
 ///
 /// Panics with what to install or to allow when that cannot be done: a test that cannot run has failed.
 pub fn isolated<F: FnOnce()>(body: F) {
-    if std::env::var_os(INSIDE).is_some() {
+    if is_inside() {
         body();
         return;
     }
@@ -45,6 +45,11 @@ pub fn isolated<F: FnOnce()>(body: F) {
     assert!(!refused, "this test needs root, or user namespaces that are allowed: {told}");
     assert!(output.status.success(), "{told}");
     assert!(told.contains("1 passed"), "the test {test} was not found: {told}");
+}
+
+/// Whether this process runs one test, with namespaces of its own.
+pub(crate) fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
 }
 
 /// `binary::module::test::{{closure}}` is how the compiler calls the body.
