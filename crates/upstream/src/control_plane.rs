@@ -145,12 +145,6 @@ impl ControlPlane {
         self.start_manager()
     }
 
-    /// Lets both servers stand still while nobody needs them, or go on where they were. Idle servers are not idle: a dozen
-    /// of them take a third of a processor.
-    pub fn set_asleep(&self, asleep: bool) {
-        self.manager.iter().chain([&self.api]).for_each(|process| process.set_asleep(asleep));
-    }
-
     /// Ends kube-controller-manager at once.
     pub fn kill_controllers(&mut self) {
         self.manager = None;

@@ -6,8 +6,6 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use crate::{Doing as _, Error};
 
 /// How much of a log is told when its program ends by itself.
@@ -73,13 +71,6 @@ impl Process {
     /// Its number, for those who send it signals.
     pub fn id(&self) -> u32 {
         self.child.id()
-    }
-
-    /// Lets it stand still, or go on; asleep it costs nothing but memory. One that has ended needs neither.
-    pub(crate) fn set_asleep(&self, asleep: bool) {
-        let signal = if asleep { Signal::STOP } else { Signal::CONT };
-        let number = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
-        let _ = number.map(|number| kill_process(number, signal));
     }
 
     /// Ends it at once, in the middle of whatever it does, and waits until it is gone.

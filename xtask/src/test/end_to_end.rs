@@ -78,7 +78,7 @@ const KEEPER: &str = "TOMBOLO_TEST_KEEPER";
 const LANES: usize = 2;
 
 /// Each test has servers of its own, and waits for them most of the time.
-const MANY: &str = "--test-threads=4";
+const MANY: &str = "--test-threads=3";
 /// A playground starts all its servers anew, with the nodes of three clusters.
 const FEW: &str = "--test-threads=2";
 

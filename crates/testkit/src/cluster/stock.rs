@@ -21,8 +21,8 @@ use super::wipe::Baseline;
 
 /// With so many, one of them is probably given back before another has been started. Whoever has some and needs more must
 /// not wait for ever, though.
-const PLENTY: usize = 24;
-const A_WHILE: Duration = Duration::from_secs(10);
+const PLENTY: usize = 12;
+const A_WHILE: Duration = Duration::from_secs(20);
 /// What a test that is over has sent may still arrive for so long.
 const AFTERMATH: Duration = Duration::from_secs(3);
 
@@ -80,7 +80,6 @@ async fn attend(stock: Rc<Stock>, stream: UnixStream) -> Result<(), BoxError> {
     };
     let outcome = serve_one(&whole, &mut lines, &mut writer).await;
     tokio::time::sleep(AFTERMATH).await;
-    whole.plane.borrow().set_asleep(true);
     stock.put(number, State::Idle(whole));
     outcome
 }
@@ -197,7 +196,6 @@ impl Stock {
 impl Whole {
     /// Makes it what it was before any test.
     async fn prepare(&self) -> Result<Context, String> {
-        self.plane.borrow().set_asleep(false);
         self.control(true)?;
         self.baseline.restore().await.map_err(|error| told(error.as_ref()))?;
         Ok(self.plane.borrow().context.clone())
