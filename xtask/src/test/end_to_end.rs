@@ -75,10 +75,10 @@ const SERVER: &str = "TOMBOLO_TEST_APISERVER";
 const KEEPER: &str = "TOMBOLO_TEST_KEEPER";
 
 /// So many programs run at the same time on real servers: while the last tests of one wait, others begin.
-const LANES: usize = 3;
+const LANES: usize = 2;
 
 /// Each test has servers of its own, and waits for them most of the time.
-const MANY: &str = "--test-threads=4";
+const MANY: &str = "--test-threads=3";
 /// A playground starts all its servers anew, with the nodes of three clusters.
 const FEW: &str = "--test-threads=2";
 
