@@ -209,6 +209,8 @@ impl<E: Edition> Imports<E> {
         };
         let mut current = find(&api, cached, &key.name).await?;
         if let Some(taken) = current.as_deref().filter(|service| !is_ours(*service)) {
+            // Slices of ours carry its name, so they would stand behind it, and nobody would keep them up to date.
+            self.replace_slices(&import.service, BTreeMap::new()).await?;
             return Err(name_taken(taken));
         }
         if let Some(stale) = current.take_if(|held| must_be_replaced(held, &desired)) {

@@ -15,8 +15,8 @@ use tombolo_api::crd;
 use tombolo_api::loadbalancer::Service;
 use tombolo_api::tombolo::AddressPool;
 use tombolo_apiserver::{Options, kubeconfig};
-use tombolo_testkit::Cluster;
 use tombolo_testkit::lab::{isolated, run};
+use tombolo_testkit::{Cluster, patience};
 
 /// A cluster behind TLS, in a network of its own.
 struct World {
@@ -72,7 +72,7 @@ impl World {
     }
 
     fn wait(&self, what: &str, mut condition: impl AsyncFnMut() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + patience(Duration::from_secs(60));
         while !self.runtime.block_on(condition()) {
             assert!(Instant::now() < deadline, "waited in vain: {what}");
             std::thread::sleep(Duration::from_millis(50));

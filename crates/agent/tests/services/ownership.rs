@@ -113,6 +113,23 @@ async fn a_service_of_a_user_under_the_derived_name_is_left_alone_and_no_address
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_derived_service_that_a_user_takes_over_has_no_endpoints_of_ours_behind_it() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_kep().await;
+    until("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+    let service = ServiceRef { namespace: "demo".into(), name: "echo".into() };
+    let (name, services) = (names::derived_service(Dialect::Kep, &service), b.api::<Service>());
+    let taken = json!({"metadata": {"labels": {MANAGED_BY_LABEL: null}}});
+    services.patch(&name, &PatchParams::default(), &Patch::Merge(&taken)).await.unwrap();
+    until("nothing of ours stands behind it", || async { b.imported(None).await.is_empty() }).await;
+    assert!(services.get_opt(&name).await.unwrap().is_some(), "it is theirs");
+    services.delete(&name, &DeleteParams::default()).await.unwrap();
+    until("imported again", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn exporting_a_service_changes_nothing_about_it_in_its_own_cluster() {
     let fleet = Fleet::of(2).await;
     let [a, b] = &fleet.members[..] else { unreachable!() };

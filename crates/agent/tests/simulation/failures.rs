@@ -212,6 +212,7 @@ impl Run {
             return;
         }
         self.note(place, "the cluster joins again");
+        self.guard.welcome(self.world.members[place].name());
         self.world.members[place].has_left = false;
         for which in 0..SERVICES.len() {
             self.touch(place, which, "its cluster joins again");

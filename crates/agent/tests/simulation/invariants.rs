@@ -206,6 +206,12 @@ impl Guard {
         }
     }
 
+    /// Takes note that a cluster joins, which is a sign of life: others believe it for as long as any other before they miss its
+    /// heartbeat.
+    pub(crate) fn welcome(&mut self, member: &str) {
+        self.beats.insert(member.to_owned(), (None, Instant::now()));
+    }
+
     fn listen_to_hearts(&mut self, world: &World) {
         let now = Instant::now();
         for member in &world.members {

@@ -116,7 +116,8 @@ impl Run {
         let events = self.log.events();
         self.wait(QUIET).await?;
         if self.log.events() != events {
-            let what = format!("{} changes when there was nothing to do", self.log.events() - events);
+            let (count, last) = (self.log.events() - events, self.log.last_event());
+            let what = format!("{count} changes when there was nothing to do, at last {last}");
             return Err(Broken::new(Invariant::Quiet, what));
         }
         self.converged().map_err(|why| not_converged(&format!("it did not stay so: {why}")))?;
