@@ -1,5 +1,5 @@
-//! `cargo xtask test`: everything the tests need, then all of them, then the end-to-end tests once more on real API servers
-//! and beside them the simulation with many seeds.
+//! `cargo xtask test`: everything the tests need, then all of them, then the simulation with many seeds, then the
+//! end-to-end tests once more on real API servers.
 //!
 //! On a machine where it may, it gets what is missing; elsewhere it names it and stops, because a test that is skipped in
 //! silence is worse than one that fails.
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     dns::provide()?;
     debian::provide(&debian::OF_TESTS)?;
     let wanted = |server| args.on == server || args.on == Server::All;
-    let (mut embedded, mut seeds) = (None, None);
+    let mut embedded = None;
     if wanted(Server::Embedded) {
         let (well, outcomes) = run_embedded(&tools, &args.rest)?;
         if !well {
@@ -65,17 +65,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         embedded = Some(outcomes);
         // Whoever asks for certain tests does not mean the many seeds.
         if args.rest.is_empty() {
-            seeds = Some(simulate::Beside::start()?);
+            simulate::run(&simulate::Args::default())?;
         }
     }
-    let mut real = Ok(());
     if wanted(Server::Kube) && args.rest.is_empty() {
-        real = run_real(&tools, embedded, args, deadline);
+        run_real(&tools, embedded, args, deadline)?;
     } else if args.rest.is_empty() {
         println!("\nNOT RUN on real API servers: cargo xtask test --on kube does it");
     }
-    let seeds = seeds.map_or(Ok(()), simulate::Beside::finish);
-    real.and(seeds)
+    Ok(())
 }
 
 /// All tests, on the embedded server where they need one.
