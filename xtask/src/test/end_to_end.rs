@@ -22,13 +22,15 @@ pub(crate) struct Program {
     pub(crate) embedded: &'static [(&'static str, &'static str)],
     /// How many of its tests run at the same time on real servers.
     threads: &'static str,
+    /// Whether its tests start all their servers themselves.
+    has_own_servers: bool,
 }
 
 const fn program(package: &'static str, target: &'static str) -> Program {
-    Program { package, target, embedded: &[], threads: MANY }
+    Program { package, target, embedded: &[], threads: MANY, has_own_servers: false }
 }
 
-/// The longest first, so that lanes end at the same time; and last of all the one whose tests send the most packets.
+/// The longest first, so that lanes end at the same time.
 pub(crate) const PROGRAMS: [Program; 18] = [
     program("tombolo-agent", "services"),
     Program {
@@ -36,6 +38,7 @@ pub(crate) const PROGRAMS: [Program; 18] = [
         target: "hub",
         embedded: &[("simulation::", "paused time, and faults that follow from a seed")],
         threads: MANY,
+        has_own_servers: false,
     },
     program("tombolo-cli", "load_balancers"),
     program("tombolo-cli", "install"),
@@ -63,6 +66,7 @@ pub(crate) const PROGRAMS: [Program; 18] = [
             ("streams::", ITS_OWN),
         ],
         threads: FEW,
+        has_own_servers: true,
     },
 ];
 
@@ -104,36 +108,16 @@ pub(crate) fn run_real(
     deadline: Option<Instant>,
 ) -> Result<(Outcomes, Vec<&'static str>), Failure> {
     let path = path_with(tools.iter().cloned().chain([folder.to_owned()]))?;
-    let built = Built::all()?;
     let keeper = Keeper::start(folder)?;
-    let real = Real { built, path, socket: keeper.socket() };
-    let queue = Mutex::new(PROGRAMS.iter());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let lane = || {
-        let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
-        while let Some(program) = next() {
-            if deadline.is_some_and(|deadline| Instant::now() > deadline) {
-                not_begun.push(program.target);
-                continue;
-            }
-            let modules = program.embedded.iter().flat_map(|(module, _)| ["--skip", module]);
-            let told = |failure: Failure| failure.to_string();
-            let mut command = real.tests_of(program).map_err(told)?;
-            command.arg(program.threads).args(modules);
-            outcomes.add(run(program, command).map_err(told)?);
-        }
-        Ok::<_, String>((outcomes, not_begun))
-    };
-    let ended: Vec<_> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
-        lanes.into_iter().map(|lane| lane.join().expect("a lane ends")).collect()
-    });
-    let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
-    for lane in ended {
-        let (of_lane, left) = lane?;
-        outcomes.add(of_lane);
-        not_begun.extend(left);
-    }
+    let mut real = Real { built: Built::all()?, path, socket: Some(keeper.socket()), deadline };
+    let (own, shared): (Vec<_>, Vec<_>) = PROGRAMS.iter().partition(|program| program.has_own_servers);
+    let (mut outcomes, mut not_begun) = real.run(shared, LANES)?;
+    // What is left has the processor for itself: servers of others are not idle even if nobody asks them for anything.
+    drop(keeper);
+    real.socket = None;
+    let (of_own, left) = real.run(own, 1)?;
+    outcomes.add(of_own);
+    not_begun.extend(left);
     for program in &PROGRAMS {
         let failed = outcomes.of(program.target).filter(|(_, verdict)| **verdict == Verdict::Failed);
         for test in failed.map(|(test, _)| test.to_owned()).collect::<Vec<_>>() {
@@ -149,19 +133,60 @@ pub(crate) fn run_real(
 struct Real {
     built: Built,
     path: OsString,
-    /// Where the keeper of their clusters listens.
-    socket: PathBuf,
+    /// Where the keeper of their clusters listens, unless each has its own.
+    socket: Option<PathBuf>,
+    deadline: Option<Instant>,
 }
 
 impl Real {
+    /// Runs programs, some at the same time. Returns also those that were not begun.
+    fn run(
+        &self,
+        programs: Vec<&'static Program>,
+        lanes: usize,
+    ) -> Result<(Outcomes, Vec<&'static str>), Failure> {
+        let queue = Mutex::new(programs.into_iter());
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let lane = || {
+            let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
+            while let Some(program) = next() {
+                if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                    not_begun.push(program.target);
+                    continue;
+                }
+                outcomes.add(self.run_one(program).map_err(|failure| failure.to_string())?);
+            }
+            Ok::<_, String>((outcomes, not_begun))
+        };
+        let ended: Vec<_> = std::thread::scope(|scope| {
+            let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+            lanes.into_iter().map(|lane| lane.join().expect("a lane ends")).collect()
+        });
+        let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
+        for lane in ended {
+            let (of_lane, left) = lane?;
+            outcomes.add(of_lane);
+            not_begun.extend(left);
+        }
+        Ok((outcomes, not_begun))
+    }
+
+    fn run_one(&self, program: &Program) -> Result<Outcomes, Failure> {
+        let modules = program.embedded.iter().flat_map(|(module, _)| ["--skip", module]);
+        let mut command = self.tests_of(program)?;
+        command.arg(program.threads).args(modules);
+        run(program, command)
+    }
+
     fn tests_of(&self, program: &Program) -> Result<Command, Failure> {
         let mut command = self.built.tests_of(program)?;
-        command.env("PATH", &self.path).env(SERVER, "kube").env(KEEPER, &self.socket).envs([HASTE]);
+        command.env("PATH", &self.path).env(SERVER, "kube").envs([HASTE]);
+        command.envs(self.socket.iter().map(|socket| (KEEPER, socket)));
         Ok(command)
     }
 
-    /// Many tests share two cores with many servers, whose time cannot be paused: what fails there is given a second attempt
-    /// alone. That it needed one is told, in the table and at the end of the run.
+    /// Several tests share two cores with many servers, whose time cannot be paused: what fails there is given a second
+    /// attempt alone. That it needed one is told, in the table and at the end of the run.
     fn passes_alone(&self, program: &Program, test: &str) -> Result<bool, Failure> {
         println!("\n{} {test} failed; once more, alone", program.target);
         let mut command = self.tests_of(program)?;
