@@ -10,6 +10,7 @@ mod crds;
 mod deploy;
 mod fuzz;
 mod generated;
+mod image;
 mod kube;
 mod servers;
 mod simulate;
@@ -42,6 +43,8 @@ enum Command {
     /// Throw broken input at a part for a while
     #[command(subcommand)]
     Fuzz(fuzz::Command),
+    /// Make the container image
+    Image(image::Args),
     /// Build the servers of a real cluster and say where they are
     Kube(kube::Args),
     /// Keep real API servers and lend them to tests
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Crds(args) => crds::run(&args),
         Command::Deploy(args) => deploy::run(&args),
         Command::Fuzz(command) => fuzz::run(&command),
+        Command::Image(args) => image::run(&args),
         Command::Kube(args) => kube::run(&args),
         Command::Keep(args) => test::keeper::run(&args),
         Command::Simulate(args) => simulate::run(&args),

@@ -61,7 +61,7 @@ struct Choices {
     /// Where everything runs.
     #[arg(long, default_value = "tombolo-system")]
     namespace: String,
-    /// The container image, built with the Dockerfile of the tree; without it `tombolo` and the version of this program.
+    /// The container image, made with `cargo xtask image`; without it `tombolo` and the version of this program.
     #[arg(long)]
     image: Option<String>,
     /// How many of each part that is not on every node.

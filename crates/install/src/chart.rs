@@ -138,7 +138,7 @@ balancer:
 monitoring: {{enabled: false}}
 
 image:
-  # Nobody publishes one: build it with the Dockerfile of the tree.
+  # Nobody publishes one: `cargo xtask image` makes it.
   repository: {repository}
   # Empty: the version of this chart.
   tag: \"\"

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub struct Settings {
     /// Where everything runs.
     pub namespace: String,
-    /// The container image. Nobody publishes one: it is built from the tree with its Dockerfile.
+    /// The container image. Nobody publishes one: `cargo xtask image` makes it.
     pub image: String,
     /// When the image is fetched: `IfNotPresent`, `Always`, `Never`.
     pub pull_policy: String,

@@ -16,6 +16,7 @@ use super::client::{Connection, Failure, Target};
 use super::process::Embedded;
 use super::sample::{Sample, milliseconds};
 use crate::Outcome;
+use crate::cargo::release;
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
@@ -50,24 +51,25 @@ fn plain(failure: Failure) -> Box<dyn std::error::Error> {
 }
 
 async fn embedded(duration: Duration) -> Outcome {
+    let binary = release("tombolo-cli")?;
     let mut starts = Sample::default();
     for _ in 0..5 {
-        let server = Embedded::start(3).await?;
+        let server = Embedded::start(&binary, 3).await?;
         starts.add(server.start);
         server.stop().await?;
     }
     row("start of three clusters to ready, median of 5", &milliseconds(starts.quantile(0.5)));
     for clusters in [1, 3] {
-        let server = Embedded::start(clusters).await?;
+        let server = Embedded::start(&binary, clusters).await?;
         tokio::time::sleep(Duration::from_secs(1)).await;
         row(&format!("resident memory, {clusters} idle"), &format!("{:.1} MB", server.memory()?));
         server.stop().await?;
     }
-    let server = Embedded::start(1).await?;
+    let server = Embedded::start(&binary, 1).await?;
     let target = Target::read(&server.kubeconfig(), None).map_err(plain)?;
     load(&target, duration).await.map_err(plain)?;
     server.stop().await?;
-    let server = Embedded::start(1).await?;
+    let server = Embedded::start(&binary, 1).await?;
     let target = Target::read(&server.kubeconfig(), None).map_err(plain)?;
     fill(&target, 10_000).await.map_err(plain)?;
     row("resident memory, 10,000 objects of 0.8 KB", &format!("{:.1} MB", server.memory()?));

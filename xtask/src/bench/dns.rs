@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use self::peers::Peer;
 use crate::Outcome;
-use crate::cargo::cargo;
+use crate::cargo::{cargo, executable};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -130,15 +130,9 @@ fn throughput(peer: &Peer, queries: &std::path::Path, seconds: u64) -> Result<(f
 
 /// Builds the server with made-up names, optimised.
 fn build() -> Result<PathBuf, Failure> {
-    let output = cargo()
-        .args(["build", "--release", "--package", "tombolo-dns", "--example", "synthetic"])
-        .arg("--message-format=json-render-diagnostics")
-        .stderr(std::process::Stdio::inherit())
-        .output()?;
-    let messages = String::from_utf8(output.stdout)?;
-    let values = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let executable = values.filter_map(|value| value["executable"].as_str().map(PathBuf::from)).next_back();
-    executable.filter(|_| output.status.success()).ok_or_else(|| "the release build failed".into())
+    let mut command = cargo();
+    command.args(["build", "--release", "--package", "tombolo-dns", "--example", "synthetic"]);
+    executable(command)
 }
 
 /// A million names: memory and time.

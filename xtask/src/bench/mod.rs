@@ -12,7 +12,7 @@ mod works;
 use clap::Subcommand;
 
 pub(crate) use self::client::connector;
-pub(crate) use self::process::{build, resident_memory};
+pub(crate) use self::process::resident_memory;
 
 use crate::Outcome;
 

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use tokio::process::{Child, Command};
 
-use crate::cargo::cargo;
-
 type Failure = Box<dyn std::error::Error>;
 
 /// A running `tombolo apiserver`; ends with this value.
@@ -19,12 +17,11 @@ pub(super) struct Embedded {
 }
 
 impl Embedded {
-    pub(super) async fn start(clusters: usize) -> Result<Self, Failure> {
-        let binary = build("tombolo-cli").await?;
+    pub(super) async fn start(binary: &Path, clusters: usize) -> Result<Self, Failure> {
         let dir = std::env::temp_dir().join(format!("tombolo-bench-{}-{clusters}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let begin = Instant::now();
-        let child = Command::new(&binary)
+        let child = Command::new(binary)
             .args(["apiserver", "--clusters", &clusters.to_string(), "--dir"])
             .arg(&dir)
             .stdout(Stdio::null())
@@ -63,20 +60,4 @@ pub(crate) fn resident_memory(child: &Child) -> Result<f64, Failure> {
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
     let kilobytes: f64 = line.split_whitespace().nth(1).ok_or("no VmRSS")?.parse()?;
     Ok(kilobytes / 1024.0)
-}
-
-/// Builds the program of a package optimised, as users run it, and returns where it is.
-pub(crate) async fn build(package: &str) -> Result<PathBuf, Failure> {
-    let output = Command::from(cargo())
-        .args(["build", "--release", "--package", package, "--message-format=json-render-diagnostics"])
-        .stderr(Stdio::inherit())
-        .output()
-        .await?;
-    if !output.status.success() {
-        return Err("the release build failed".into());
-    }
-    let messages = String::from_utf8(output.stdout)?;
-    let values = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let executable = values.filter_map(|value| value["executable"].as_str().map(str::to_owned)).next_back();
-    Ok(Path::new(&executable.ok_or("cargo built no executable")?).to_owned())
 }

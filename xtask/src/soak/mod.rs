@@ -29,9 +29,10 @@ use self::fault::{Fault, Meanwhile};
 use self::fleet::{Fleet, Versions, id};
 use self::report::{Report, Seen};
 use self::wanted::{Step, Wanted, difference, gap};
+use crate::Outcome;
+use crate::cargo::release;
 use crate::servers::Failure;
 use crate::test::debian;
-use crate::{Outcome, bench};
 
 /// Much longer than it takes to agree after a fault.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     runtime.block_on(async {
         let binary = match &args.binary {
             Some(binary) => binary.clone(),
-            None => bench::build("tombolo-cli").await?,
+            None => release("tombolo-cli")?,
         };
         let previous = args.previous.clone().unwrap_or_else(|| binary.clone());
         let soaked = soak(args, Versions { previous, current: binary }).await;

@@ -1,16 +1,16 @@
 //! A hub, members with services, and their agents.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tombolo_api::crd;
 
-use super::Server;
 use super::agents::{Agent, Writes};
+use super::{Args, Server};
 use crate::bench::client::{Connection, Failure, Target};
-use crate::bench::process::{Embedded, build};
+use crate::bench::process::Embedded;
 use crate::servers::Real;
 
 const JSON: &str = "application/json";
@@ -25,10 +25,11 @@ enum Servers {
 }
 
 impl Servers {
-    async fn start(on: Server, clusters: usize) -> Result<Self, Failure> {
+    async fn start(on: Server, binary: &Path, clusters: usize) -> Result<Self, Failure> {
         Ok(match on {
             Server::Embedded => {
-                Self::Embedded(Embedded::start(clusters).await.map_err(|failure| failure.to_string())?)
+                let started = Embedded::start(binary, clusters).await;
+                Self::Embedded(started.map_err(|failure| failure.to_string())?)
             }
             Server::Kube => Self::Real(Real::start(clusters).await?),
         })
@@ -93,14 +94,9 @@ pub(super) fn slice(service: usize, endpoints: usize, address: &str) -> Value {
 
 impl Fleet {
     /// Returns when every member has imported every service. One more cluster stands by.
-    pub(super) async fn start(
-        on: Server,
-        members: usize,
-        services: usize,
-        endpoints: usize,
-    ) -> Result<Self, Failure> {
-        let binary = build("tombolo-cli").await.map_err(|failure| failure.to_string())?;
-        let servers = Servers::start(on, members + 2).await?;
+    pub(super) async fn start(args: &Args, binary: PathBuf, members: usize) -> Result<Self, Failure> {
+        let (services, endpoints) = (args.services, args.endpoints);
+        let servers = Servers::start(args.on, &binary, members + 2).await?;
         let target = |context: &str| Target::read(&servers.kubeconfig(), Some(context));
         let hub = target(HUB)?;
         let targets = (0..members).map(|place| target(&name(place))).collect::<Result<Vec<_>, _>>()?;

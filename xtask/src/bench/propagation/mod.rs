@@ -8,12 +8,14 @@ mod agents;
 mod fleet;
 mod load;
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use self::fleet::Fleet;
 use super::client::Failure;
 use super::sample::{Sample, milliseconds};
 use crate::Outcome;
+use crate::cargo::release;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -35,6 +37,9 @@ pub(crate) struct Args {
     /// Seconds under load
     #[arg(long, default_value_t = 20)]
     seconds: u64,
+    /// A tombolo to use instead of building one
+    #[arg(long)]
+    binary: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -47,16 +52,19 @@ enum Server {
 
 pub(crate) async fn run(args: &Args) -> Outcome {
     println!("{} services of {} endpoints, {} changes a second", args.services, args.endpoints, args.rate);
+    let binary = args.binary.clone().map_or_else(|| release("tombolo-cli"), Ok)?;
     for members in &args.members {
-        measure(args, *members).await.map_err(|failure| -> Box<dyn std::error::Error> { failure })?;
+        measure(args, &binary, *members)
+            .await
+            .map_err(|failure| -> Box<dyn std::error::Error> { failure })?;
     }
     Ok(())
 }
 
-async fn measure(args: &Args, members: usize) -> Result<(), Failure> {
+async fn measure(args: &Args, binary: &Path, members: usize) -> Result<(), Failure> {
     println!("\n| {members} members | |\n|---|---|");
     let begin = Instant::now();
-    let mut fleet = Fleet::start(args.on, members, args.services, args.endpoints).await?;
+    let mut fleet = Fleet::start(args, binary.to_owned(), members).await?;
     row("everything imported everywhere after", &format!("{:.1} s", begin.elapsed().as_secs_f64()));
     idle(&fleet).await?;
     under_load(args, &fleet).await?;

@@ -20,9 +20,9 @@ use tombolo_proxy::kernel::Kernel;
 use tombolo_proxy::plan::{Plan, Update};
 use tombolo_runtime::Key;
 
-use super::process::build;
 use super::sample::Sample;
 use crate::Outcome;
+use crate::cargo::release;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &Args) -> Outcome {
     if args.inside {
         return measure(args);
     }
-    let program = build("xtask").await?;
+    let program = release("xtask")?;
     let status = Command::new("unshare")
         .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
         .arg(program)
