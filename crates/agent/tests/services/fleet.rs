@@ -263,12 +263,12 @@ impl Member {
         Some((found.status, found.reason, found.message))
     }
 
-    /// Whether there is a lease of a source.
     /// Whether the export in today's edition is everywhere, as it says itself.
     pub(crate) async fn is_ready(&self) -> bool {
         self.mcs_condition("Ready").await.is_some_and(|(status, ..)| status == "True")
     }
 
+    /// Whether there is a lease of a source.
     pub(crate) async fn has_lease_of(&self, source: &str) -> bool {
         let api: Api<Lease> = Api::all(self.cluster.client());
         let selector = format!("{}={source}", tombolo_api::mcs::SOURCE_CLUSTER_LABEL);

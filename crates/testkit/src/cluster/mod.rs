@@ -177,7 +177,7 @@ impl Cluster {
     pub fn clock(&self, epoch: &str) -> Clock {
         match &self.kind {
             Kind::Embedded(_) => Clock::starting_at(epoch.parse().expect("a time")),
-            Kind::Real(_) => Clock::wall(),
+            Kind::Real(_) => server::time_of_day(),
         }
     }
 
@@ -233,16 +233,29 @@ async fn define(client: &Client, definitions: &[CustomResourceDefinition], again
         }
     }
     for definition in definitions {
-        while !is_served(&api, &definition.name_any()).await {
+        while !is_established(&api, &definition.name_any()).await || !is_served(client, definition).await {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
-async fn is_served(api: &Api<CustomResourceDefinition>, name: &str) -> bool {
+async fn is_established(api: &Api<CustomResourceDefinition>, name: &str) -> bool {
     let status = api.get(name).await.expect("a definition").status.unwrap_or_default();
     let mut conditions = status.conditions.unwrap_or_default().into_iter();
     conditions.any(|condition| condition.type_ == "Established" && condition.status == "True")
+}
+
+/// Real servers answer for a kind a moment after they have said that they do.
+async fn is_served(client: &Client, definition: &CustomResourceDefinition) -> bool {
+    let spec = &definition.spec;
+    for version in spec.versions.iter().filter(|version| version.served) {
+        let path = format!("/apis/{}/{}/{}?limit=1", spec.group, version.name, spec.names.plural);
+        let request = Request::get(path).body(Vec::new()).expect("a request");
+        if client.request_text(request).await.is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 fn boxed<B>(response: Response<B>) -> Response<UnsyncBoxBody<Bytes, BoxError>>

@@ -1,9 +1,13 @@
 //! Which API servers a run of the tests is about, and what they cannot do.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tombolo_apiserver::Clock;
 
 /// The variable that decides.
 const VARIABLE: &str = "TOMBOLO_TEST_APISERVER";
@@ -109,9 +113,39 @@ macro_rules! real_only {
     }};
 }
 
-/// Time that is paused goes on: a real server does not wait for us.
+/// Time that is paused goes on, since a real server does not wait for us, but faster than there: what tests and the parts in
+/// them wait for are mostly heartbeats and leases of their own.
 pub(super) fn let_time_pass() {
     if is_paused() {
+        tokio::time::resume();
+        tokio::spawn(hasten());
+        TIME.set(Some(Clock::starting_at(Clock::wall().now())));
+    }
+}
+
+thread_local! {
+    /// The time of day of the test that this thread runs, if it passes faster than elsewhere.
+    static TIME: RefCell<Option<Clock>> = const { RefCell::new(None) };
+}
+
+/// The time of day for parts that work with real servers, the same for all of a test.
+pub(super) fn time_of_day() -> Clock {
+    TIME.with_borrow(Clone::clone).unwrap_or_else(Clock::wall)
+}
+
+/// Within a second of the servers so many pass for tests that would rather have it paused. A lease of 30 s is then as short as
+/// a busy machine allows for.
+const PACE: u32 = 3;
+/// How often time is set forward.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Sets time forward again and again.
+async fn hasten() {
+    loop {
+        tokio::time::sleep(STEP).await;
+        tokio::time::pause();
+        // Its first step is all of it; nobody sees time stand still.
+        let _ = tokio::time::advance(STEP * (PACE - 1)).now_or_never();
         tokio::time::resume();
     }
 }
@@ -181,10 +215,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_that_is_paused_is_noticed_and_goes_on() {
+    async fn time_that_is_paused_is_noticed_and_goes_on_and_faster() {
         assert!(is_paused());
         let_time_pass();
         assert!(!is_paused());
         let_time_pass();
+        let (ours, theirs) = (tokio::time::Instant::now(), std::time::Instant::now());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(ours.elapsed() > theirs.elapsed() * 2, "{:?}, {:?}", ours.elapsed(), theirs.elapsed());
     }
 }

@@ -23,6 +23,8 @@ use super::wipe::Baseline;
 /// not wait for ever, though.
 const PLENTY: usize = 12;
 const A_WHILE: Duration = Duration::from_secs(20);
+/// One that nobody wants for so long is ended: an idle server takes as much of the processor in that time as starting it.
+const UNWANTED: Duration = Duration::from_secs(120);
 /// What a test that is over has sent may still arrive for so long.
 const AFTERMATH: Duration = Duration::from_secs(3);
 
@@ -46,8 +48,10 @@ struct Plane {
 
 enum State {
     Starting,
-    Idle(Rc<Whole>),
+    /// Nobody has had it since then.
+    Idle(Rc<Whole>, Instant),
     Lent,
+    Ended,
 }
 
 /// A control plane and what it held before any test.
@@ -80,7 +84,7 @@ async fn attend(stock: Rc<Stock>, stream: UnixStream) -> Result<(), BoxError> {
     };
     let outcome = serve_one(&whole, &mut lines, &mut writer).await;
     tokio::time::sleep(AFTERMATH).await;
-    stock.put(number, State::Idle(whole));
+    stock.put_back(number, whole).await;
     outcome
 }
 
@@ -112,6 +116,22 @@ impl Stock {
         self.changed.notify_waiters();
     }
 
+    /// Lets others have it, and ends it if nobody comes.
+    async fn put_back(&self, number: usize, whole: Rc<Whole>) {
+        let now = Instant::now();
+        self.put(number, State::Idle(whole, now));
+        tokio::time::sleep(UNWANTED).await;
+        let state = &mut self.planes.borrow_mut()[number].state;
+        if matches!(state, State::Idle(_, since) if *since == now) {
+            *state = State::Ended;
+        }
+    }
+
+    /// How many run or are about to.
+    fn count(&self) -> usize {
+        self.planes.borrow().iter().filter(|plane| !matches!(plane.state, State::Ended)).count()
+    }
+
     async fn lend(self: &Rc<Self>, needs: &Needs) -> Result<(usize, Rc<Whole>), String> {
         let begin = Instant::now();
         loop {
@@ -122,7 +142,7 @@ impl Stock {
                 return Ok(lent);
             }
             let changed = self.changed.notified();
-            if self.planes.borrow().len() >= PLENTY && begin.elapsed() < A_WHILE {
+            if self.count() >= PLENTY && begin.elapsed() < A_WHILE {
                 let _ = tokio::time::timeout(A_WHILE, changed).await;
                 continue;
             }
@@ -139,7 +159,7 @@ impl Stock {
         let mut planes = self.planes.borrow_mut();
         let mut fitting = planes.iter_mut().enumerate().filter(|(_, plane)| plane.like == *needs);
         fitting.find_map(|(number, plane)| {
-            let State::Idle(whole) = &plane.state else { return None };
+            let State::Idle(whole, _) = &plane.state else { return None };
             let whole = whole.clone();
             plane.state = State::Lent;
             Some((number, whole))
@@ -162,7 +182,7 @@ impl Stock {
 
     async fn begin(self: Rc<Self>, number: usize, needs: Needs) {
         match self.start(number, needs).await {
-            Ok(whole) => self.put(number, State::Idle(Rc::new(whole))),
+            Ok(whole) => self.put_back(number, Rc::new(whole)).await,
             Err(error) => {
                 *self.broken.borrow_mut() = Some(told(error.as_ref()));
                 self.changed.notify_waiters();
