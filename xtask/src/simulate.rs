@@ -1,7 +1,11 @@
 //! `cargo xtask simulate`: the simulated supercluster with as many seeds as wanted.
 
+use std::process::Child;
+
 use crate::Outcome;
-use crate::cargo::cargo;
+use crate::test::built::Built;
+
+type Failure = Box<dyn std::error::Error>;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,11 +33,11 @@ enum Subject {
 }
 
 impl Subject {
-    /// Program and test.
-    fn test(self) -> [&'static str; 2] {
+    /// Package, program and test.
+    fn test(self) -> [&'static str; 3] {
         match self {
-            Subject::Exports => ["simulation", "many"],
-            Subject::Works => ["hub", "simulation::many"],
+            Subject::Exports => ["tombolo-agent", "simulation", "many"],
+            Subject::Works => ["tombolo-cli", "hub", "simulation::many"],
         }
     }
 }
@@ -46,17 +50,33 @@ impl Default for Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let [program, test] = args.of.test();
-    let status = cargo()
-        .args(["test", "--profile", "simulation", "--workspace", "--locked", "--test", program])
-        .args(["--", "--ignored", "--exact", "--nocapture", test])
-        .env("SEEDS", args.seeds.to_string())
-        .env("CLUSTERS", args.clusters.to_string())
-        .env("FROM", args.from.to_string())
-        .status()?;
-    if status.success() {
-        Ok(())
-    } else {
+    Simulation::begin(args, false)?.finish()
+}
+
+/// One that runs.
+pub(crate) struct Simulation(Child);
+
+impl Simulation {
+    /// Builds what is missing and begins. One that is `idle` takes the processor only while nobody else wants it: its time is
+    /// paused, so it may take as long as it likes.
+    pub(crate) fn begin(args: &Args, idle: bool) -> Result<Self, Failure> {
+        let [package, program, test] = args.of.test();
+        let built = Built::some(&["--profile", "simulation", "--test", program])?;
+        let mut command =
+            if idle { built.idle_tests_of(package, program)? } else { built.tests_of(package, program)? };
+        command
+            .args(["--ignored", "--exact", "--nocapture", test])
+            .env("SEEDS", args.seeds.to_string())
+            .env("CLUSTERS", args.clusters.to_string())
+            .env("FROM", args.from.to_string());
+        Ok(Self(command.spawn()?))
+    }
+
+    /// Waits for the last seed.
+    pub(crate) fn finish(mut self) -> Outcome {
+        if self.0.wait()?.success() {
+            return Ok(());
+        }
         Err("some seeds failed; each is printed above with how to replay it".into())
     }
 }

@@ -1,7 +1,7 @@
 //! The programs of tests, built once for a whole run.
 //!
-//! Cargo is asked for all of them, as it is for a run of all tests: asked for one, it takes other features of what they depend
-//! on and builds that again.
+//! Cargo is asked about the whole workspace, as it is for a run of all tests: asked for one package, it takes other features of
+//! what that depends on and builds it again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::end_to_end::Program;
 use crate::cargo::cargo;
 
 type Failure = Box<dyn std::error::Error>;
@@ -24,16 +23,16 @@ struct Place {
 }
 
 impl Built {
-    /// Builds what is missing.
+    /// Builds what is missing of all.
     pub(crate) fn all() -> Result<Self, Failure> {
+        Self::some(&[])
+    }
+
+    /// Builds what is missing of those that `arguments` choose.
+    pub(crate) fn some(arguments: &[&str]) -> Result<Self, Failure> {
         let mut command = cargo();
-        command.args([
-            "test",
-            "--workspace",
-            "--locked",
-            "--no-run",
-            "--message-format=json-render-diagnostics",
-        ]);
+        command.args(["test", "--workspace", "--locked", "--no-run"]).args(arguments);
+        command.arg("--message-format=json-render-diagnostics");
         let output = command.stderr(Stdio::inherit()).output()?;
         if !output.status.success() {
             return Err("the tests could not be built".into());
@@ -42,12 +41,25 @@ impl Built {
     }
 
     /// Runs all tests of one.
-    pub(crate) fn tests_of(&self, program: &Program) -> Result<Command, Failure> {
-        let key = (program.package.to_owned(), program.target.to_owned());
-        let place = self.0.get(&key).ok_or_else(|| format!("{} has no tests {}", key.0, key.1))?;
+    pub(crate) fn tests_of(&self, package: &str, target: &str) -> Result<Command, Failure> {
+        let place = self.place(package, target)?;
         let mut command = Command::new(&place.program);
         command.current_dir(&place.folder);
         Ok(command)
+    }
+
+    /// The same, while nobody else wants the processor; they end with the thread that starts them.
+    pub(crate) fn idle_tests_of(&self, package: &str, target: &str) -> Result<Command, Failure> {
+        let place = self.place(package, target)?;
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--", "chrt", "--idle", "0"]);
+        command.arg(&place.program).current_dir(&place.folder);
+        Ok(command)
+    }
+
+    fn place(&self, package: &str, target: &str) -> Result<&Place, Failure> {
+        let key = (package.to_owned(), target.to_owned());
+        Ok(self.0.get(&key).ok_or_else(|| format!("{package} has no tests {target}"))?)
     }
 }
 

@@ -11,6 +11,7 @@ use super::keeper::{HASTE, Keeper};
 use super::outcome::{Outcomes, Verdict, follow};
 use super::path_with;
 use crate::kube;
+use crate::simulate::Simulation;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -94,17 +95,19 @@ pub(crate) fn run_embedded(tools: &[PathBuf]) -> Result<Outcomes, Failure> {
     let (built, path) = (Built::all()?, path_with(tools.iter().cloned())?);
     let mut all = Outcomes::default();
     for program in &PROGRAMS {
-        let mut command = built.tests_of(program)?;
+        let mut command = built.tests_of(program.package, program.target)?;
         command.env("PATH", &path).env(SERVER, "embedded");
         all.add(run(program, command)?);
     }
     Ok(all)
 }
 
-/// Runs them on the real servers in `folder`. Returns also those that were not begun, because it was too late.
+/// Runs them on the real servers in `folder`, with `meanwhile` in the processor's idle time. Returns also those that were not
+/// begun, because it was too late.
 pub(crate) fn run_real(
     tools: &[PathBuf],
     folder: &Path,
+    meanwhile: Option<Simulation>,
     deadline: Option<Instant>,
 ) -> Result<(Outcomes, Vec<&'static str>), Failure> {
     let path = path_with(tools.iter().cloned().chain([folder.to_owned()]))?;
@@ -114,6 +117,7 @@ pub(crate) fn run_real(
     let (mut outcomes, mut not_begun) = real.run(shared, LANES)?;
     // What is left has the processor for itself: servers of others are not idle even if nobody asks them for anything.
     drop(keeper);
+    meanwhile.map_or(Ok(()), Simulation::finish)?;
     real.socket = None;
     let (of_own, left) = real.run(own, 1)?;
     outcomes.add(of_own);
@@ -179,7 +183,7 @@ impl Real {
     }
 
     fn tests_of(&self, program: &Program) -> Result<Command, Failure> {
-        let mut command = self.built.tests_of(program)?;
+        let mut command = self.built.tests_of(program.package, program.target)?;
         command.env("PATH", &self.path).env(SERVER, "kube").envs([HASTE]);
         command.envs(self.socket.iter().map(|socket| (KEEPER, socket)));
         Ok(command)

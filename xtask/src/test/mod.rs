@@ -1,10 +1,10 @@
-//! `cargo xtask test`: everything the tests need, then all of them, then the simulation with many seeds, then the
-//! end-to-end tests once more on real API servers.
+//! `cargo xtask test`: everything the tests need, then all of them, then the end-to-end tests once more on real API servers,
+//! and the simulation with many seeds while those wait.
 //!
 //! On a machine where it may, it gets what is missing; elsewhere it names it and stops, because a test that is skipped in
 //! silence is worse than one that fails.
 
-mod built;
+pub(crate) mod built;
 pub(crate) mod debian;
 mod dns;
 mod end_to_end;
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use self::outcome::{Outcomes, Verdict};
 use self::table::Column;
 use crate::cargo::cargo;
+use crate::simulate::Simulation;
 use crate::{Outcome, kube, root, simulate};
 
 #[derive(clap::Args)]
@@ -63,16 +64,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
         println!("\nleft out on the embedded server:");
         outcomes.left_out().iter().for_each(|line| println!("  {line}"));
         embedded = Some(outcomes);
-        // Whoever asks for certain tests does not mean the many seeds.
-        if args.rest.is_empty() {
-            simulate::run(&simulate::Args::default())?;
-        }
     }
-    if wanted(Server::Kube) && args.rest.is_empty() {
-        run_real(&tools, embedded, args, deadline)?;
-    } else if args.rest.is_empty() {
-        println!("\nNOT RUN on real API servers: cargo xtask test --on kube does it");
+    // Whoever asks for certain tests means neither the many seeds nor real servers.
+    if !args.rest.is_empty() {
+        return Ok(());
     }
+    if wanted(Server::Kube) {
+        return run_real(&tools, embedded, args, deadline);
+    }
+    simulate::run(&simulate::Args::default())?;
+    println!("\nNOT RUN on real API servers: cargo xtask test --on kube does it");
     Ok(())
 }
 
@@ -91,17 +92,23 @@ fn run_real(
     args: &Args,
     deadline: Option<Instant>,
 ) -> Outcome {
+    let seeds = simulate::Args::default();
     let folder = match kube::provide() {
         Ok(folder) => folder,
         Err(error) if args.on == Server::All && find("go").is_none() => {
+            simulate::run(&seeds)?;
             println!("\nNOT RUN on real API servers: {error}");
             return Ok(());
         }
         Err(error) => return Err(error),
     };
+    let meanwhile = match args.on {
+        Server::All => Some(Simulation::begin(&seeds, true)?),
+        _ => None,
+    };
     let title = end_to_end::title()?;
     println!("\nend-to-end tests on {title}");
-    let (real, not_begun) = end_to_end::run_real(tools, &folder, deadline)?;
+    let (real, not_begun) = end_to_end::run_real(tools, &folder, meanwhile, deadline)?;
     report(&title, &real);
     if !not_begun.is_empty() {
         println!("\nNOT RUN on {title}, because no time was left: {}", not_begun.join(", "));
