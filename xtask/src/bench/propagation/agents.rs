@@ -12,6 +12,8 @@ use tokio::process::{Child, Command};
 use crate::bench::client::Failure;
 use crate::bench::process::resident_memory;
 
+const ADMIN_PORT: u16 = 9464;
+
 /// A running `tombolo agent`; it ends with this value.
 pub(super) struct Agent {
     child: Child,
@@ -26,10 +28,17 @@ pub(super) struct Writes {
 }
 
 impl Agent {
-    /// The agent of context `member` in the kubeconfig, which meets the others in context `hub`.
-    pub(super) fn start(binary: &Path, kubeconfig: &Path, member: &str, hub: &str) -> Result<Self, Failure> {
-        // Free a moment ago: nothing else here takes ports.
-        let admin = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    /// The agent of context `member` in the kubeconfig, which meets the others in context `hub`. `place` is its own.
+    pub(super) fn start(
+        binary: &Path,
+        kubeconfig: &Path,
+        place: u16,
+        member: &str,
+        hub: &str,
+    ) -> Result<Self, Failure> {
+        // An address for each: a port that is free now is soon taken by a connection of the agents before.
+        let [high, low] = place.to_be_bytes();
+        let admin = SocketAddr::from(([127, 1, high, low], ADMIN_PORT));
         let child = Command::new(binary)
             .args(["agent", "--no-leader-elect", "--context", member, "--hub-context", hub])
             .args(["--cluster-id", member, "--admin-address", &admin.to_string(), "--kubeconfig"])

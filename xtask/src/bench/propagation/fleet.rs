@@ -139,7 +139,8 @@ impl Fleet {
     }
 
     fn add_agent(&mut self, place: usize) -> Result<(), Failure> {
-        let agent = Agent::start(&self.binary, &self.servers.kubeconfig(), &name(place), HUB)?;
+        let (kubeconfig, number) = (self.servers.kubeconfig(), u16::try_from(place)?);
+        let agent = Agent::start(&self.binary, &kubeconfig, number, &name(place), HUB)?;
         self.agents.push(agent);
         Ok(())
     }
