@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use serde_json::Value;
 use tokio::time::Instant;
 use tombolo_api::mcs;
-use tombolo_api::tombolo::{Dialect, OFFER_LABEL};
+use tombolo_api::tombolo::{Dialect, HEARTBEAT, OFFER_LABEL, STATEMENT};
 use tombolo_model::names;
 use tombolo_runtime::{Cache, Key};
 
@@ -110,13 +110,17 @@ pub(crate) enum Foreign {
     Import,
 }
 
+/// What changes when a member shows the hub that it lives: the version of its heartbeat, and which statement it made. A hub
+/// that was brought back from before a member joined hears the statement first, and others believe it as they do a new one.
+type Beat = [Option<String>; 2];
+
 /// Watches the invariants of one run.
 #[derive(Default)]
 pub(crate) struct Guard {
     state: Arc<Mutex<State>>,
     log: Log,
     touched: BTreeMap<Key, (Instant, BTreeSet<usize>)>,
-    beats: BTreeMap<String, (Option<String>, Instant)>,
+    beats: BTreeMap<String, (Beat, Instant)>,
     foreign: Vec<(usize, Foreign, Key, Value)>,
     pub(crate) closures: Closures,
     looks: usize,
@@ -209,17 +213,22 @@ impl Guard {
     /// Takes note that a cluster joins, which is a sign of life: others believe it for as long as any other before they miss its
     /// heartbeat.
     pub(crate) fn welcome(&mut self, member: &str) {
-        self.beats.insert(member.to_owned(), (None, Instant::now()));
+        self.beats.insert(member.to_owned(), (Beat::default(), Instant::now()));
     }
 
     fn listen_to_hearts(&mut self, world: &World) {
         let now = Instant::now();
         for member in &world.members {
-            let key = Key::new(names::hub_namespace(&member.config.cluster), "heartbeat");
-            let version = world.hub_sight.heartbeats.get(&key).and_then(|beat| beat.resource_version());
-            let known = self.beats.entry(member.name().to_owned()).or_insert((None, now));
-            if known.0 != version {
-                *known = (version, now);
+            let key = |name| Key::new(names::hub_namespace(&member.config.cluster), name);
+            let heartbeat = world.hub_sight.heartbeats.get(&key(HEARTBEAT));
+            let statement = world.hub_sight.memberships.get(&key(STATEMENT));
+            let known = self.beats.entry(member.name().to_owned()).or_insert((Beat::default(), now));
+            let beat = [
+                heartbeat.and_then(|heartbeat| heartbeat.resource_version()),
+                statement.and_then(|statement| statement.uid()).or_else(|| known.0[1].clone()),
+            ];
+            if known.0 != beat {
+                *known = (beat, now);
             }
             if now.duration_since(known.1) > SILENCE {
                 locked(&self.state).settled.retain(|endpoint| endpoint.from.source != member.name());
