@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::{Api, Error};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -21,7 +21,7 @@ use tombolo_model::names;
 use tombolo_runtime::{LONGEST_ATTEMPT, in_time, request_token};
 
 use crate::shared::Shared;
-use crate::write::MANAGER;
+use crate::write::merge_params;
 
 /// How long to wait after a failure, and at least between two tokens whatever the clocks say.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -108,8 +108,7 @@ async fn look(shared: &Shared, name: &str, known: &mut Known) -> Result<Duration
     let seconds = life.map_or(USUAL_LIFE, Life::seconds);
     let token = request_token(&shared.hub, &place, HUB_ACCOUNT, seconds).await?;
     let data = json!({"data": {TOKEN_KEY: STANDARD.encode(&token)}});
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    secrets.patch(name, &params, &Patch::Merge(&data)).await?;
+    secrets.patch(name, &merge_params(), &Patch::Merge(&data)).await?;
     let life = Life::of(&token);
     let until = life.and_then(|life| Timestamp::from_second(life.until).ok());
     tracing::info!(secret = name, until = ?until.map(|until| until.to_string()), "the token for the hub is renewed");

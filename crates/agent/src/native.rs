@@ -12,7 +12,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PostParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
 use tombolo_api::condition::{self, Desired};
@@ -27,7 +27,7 @@ use tombolo_runtime::{Cache, Controller, Key, Next, Queue, delete_unchanged, is_
 
 use crate::metrics::Direction;
 use crate::shared::Shared;
-use crate::write::{MANAGER, is_ours};
+use crate::write::{MANAGER, is_ours, merge_params};
 
 /// The controller of native names.
 pub(crate) struct NativeNames {
@@ -156,7 +156,7 @@ impl NativeNames {
             Step::Change(patch) => {
                 let mut patch = patch.clone();
                 patch["metadata"]["resourceVersion"] = json!(version);
-                unless_gone(api.patch(&item.name, &patch_params(), &Patch::Merge(&patch)).await)
+                unless_gone(api.patch(&item.name, &merge_params(), &Patch::Merge(&patch)).await)
             }
             Step::Remove => match present {
                 Some(present) => delete_unchanged(&api, present).await,
@@ -182,7 +182,7 @@ impl NativeNames {
         }
         let metadata = json!({"finalizers": finalizers, "resourceVersion": import.resource_version()});
         let patch = json!({ "metadata": metadata });
-        match self.api(&import).patch(&import.name_any(), &patch_params(), &Patch::Merge(&patch)).await {
+        match self.api(&import).patch(&import.name_any(), &merge_params(), &Patch::Merge(&patch)).await {
             Ok(import) => Ok(Some(Arc::new(import))),
             Err(error) if is_not_found(&error) => Ok(None),
             Err(error) => Err(error),
@@ -208,7 +208,7 @@ impl NativeNames {
         let metadata = json!({"resourceVersion": import.resource_version()});
         let patch: Value = json!({"metadata": metadata, "status": {"conditions": conditions}});
         let api = self.api(import);
-        unless_gone(api.patch_status(&import.name_any(), &patch_params(), &Patch::Merge(&patch)).await)?;
+        unless_gone(api.patch_status(&import.name_any(), &merge_params(), &Patch::Merge(&patch)).await)?;
         if let Some(told) = told {
             self.shared.events.tell(import, &told).await;
         }
@@ -239,8 +239,4 @@ impl NativeNames {
 fn is_native(slice: &EndpointSlice) -> bool {
     let labels = slice.labels();
     is_ours(slice) && labels.contains_key(NATIVE_IMPORT_LABEL) && labels.contains_key(SOURCE_CLUSTER_LABEL)
-}
-
-fn patch_params() -> PatchParams {
-    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
 }

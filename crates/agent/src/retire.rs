@@ -7,7 +7,7 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch};
 use kube::{Api, Client, Error, ResourceExt as _};
 use serde_json::json;
 use tombolo_api::tombolo::{
@@ -18,7 +18,7 @@ use tombolo_model::ClusterId;
 use tombolo_model::strategy::{Situation, Step, plan};
 use tombolo_runtime::{Kind, delete, is_absent, unless_gone};
 
-use crate::write::{MANAGER, is_ours};
+use crate::write::{is_ours, merge_params};
 
 /// How many objects of each sort were removed or given back, by what they are called.
 pub type Retired = Vec<(&'static str, usize)>;
@@ -87,7 +87,7 @@ async fn give_back_selectors(member: &Client) -> Result<usize, Error> {
         let Step::Change(mut patch) = step.service else { continue };
         patch["metadata"]["resourceVersion"] = json!(service.resource_version());
         let api = api_of(member, service);
-        unless_gone(api.patch(&name.name, &params(), &Patch::Merge(&patch)).await)?;
+        unless_gone(api.patch(&name.name, &merge_params(), &Patch::Merge(&patch)).await)?;
         count += 1;
     }
     Ok(count)
@@ -100,7 +100,7 @@ async fn release<K: Kind>(member: &Client, finalizer: &str) -> Result<usize, Err
         set_finalizers(member, object, &[finalizer]).await?;
         let none = json!({"status": {"conditions": []}});
         let api = api_of(member, object);
-        unless_gone(api.patch_status(&object.name_any(), &params(), &Patch::Merge(&none)).await)?;
+        unless_gone(api.patch_status(&object.name_any(), &merge_params(), &Patch::Merge(&none)).await)?;
     }
     Ok(found.len())
 }
@@ -114,7 +114,7 @@ async fn set_finalizers<K: Kind>(member: &Client, object: &K, without: &[&str]) 
     }
     let metadata = json!({"finalizers": rest, "resourceVersion": object.resource_version()});
     let patch = Patch::Merge(json!({"metadata": metadata}));
-    unless_gone(api_of(member, object).patch(&object.name_any(), &params(), &patch).await)
+    unless_gone(api_of(member, object).patch(&object.name_any(), &merge_params(), &patch).await)
 }
 
 async fn remove_leases(member: &Client, namespace: &str) -> Result<usize, Error> {
@@ -124,8 +124,4 @@ async fn remove_leases(member: &Client, namespace: &str) -> Result<usize, Error>
         unless_gone(api.delete(&lease.name_any(), &DeleteParams::default()).await)?;
     }
     Ok(found.len())
-}
-
-fn params() -> PatchParams {
-    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
 }

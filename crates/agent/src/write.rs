@@ -16,6 +16,11 @@ pub(crate) fn apply_params() -> PatchParams {
     PatchParams::apply(MANAGER).force()
 }
 
+/// For patches that change a field or two of an object.
+pub(crate) fn merge_params() -> PatchParams {
+    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
+}
+
 /// Whether an object was made by an agent.
 pub(crate) fn is_ours<K: ResourceExt>(object: &K) -> bool {
     object.labels().get(MANAGED_BY_LABEL).is_some_and(|manager| manager == OURS)
