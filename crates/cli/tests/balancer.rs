@@ -26,15 +26,15 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
+    fn new(name: &str) -> World {
         run("ip", &["link", "set", "lo", "up"]);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let cluster = Cluster::pristine(Options::named("lab"));
         let context = runtime.block_on(cluster.serve());
-        // Processes of two tests may have the same number, each in its own namespace, but hardly the same port.
+        // Processes of two tests may have the same number and their servers the same port, each in its own namespaces.
         let port = context.server.rsplit(':').next().unwrap_or_default();
-        let file = std::env::temp_dir().join(format!("tombolo-balancer-{}-{port}", std::process::id()));
+        let file = std::env::temp_dir().join(format!("tombolo-balancer-{}-{port}-{name}", std::process::id()));
         let file = file.display().to_string();
         std::fs::write(&file, kubeconfig(&[context])).unwrap();
         World { cluster, kubeconfig: file, runtime }
@@ -93,7 +93,7 @@ fn said(output: &Output) -> String {
 #[test]
 fn what_cannot_work_is_said_at_the_start() {
     isolated(|| {
-        let world = World::new();
+        let world = World::new("start");
         let hasty = world.command(&["--heartbeat", "2s", "--dead-after", "3s"]).output().unwrap();
         assert!(!hasty.status.success() && said(&hasty).contains("two heartbeats"), "{}", said(&hasty));
         let odd = world.command(&["--capabilities", "NONE"]).output().unwrap();
@@ -111,7 +111,7 @@ fn what_cannot_work_is_said_at_the_start() {
 #[test]
 fn it_gives_a_service_an_address_and_says_good_bye() {
     isolated(|| {
-        let world = World::new();
+        let world = World::new("address");
         world.runtime.block_on(world.cluster.define(&crd::crds()));
         world.create::<Namespace>(&world.api(), json!({"metadata": {"name": "tombolo-system"}}));
         world.create::<Node>(&world.api(), json!({"metadata": {"name": "node1"}}));
