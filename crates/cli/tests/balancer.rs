@@ -34,7 +34,8 @@ impl World {
         let context = runtime.block_on(cluster.serve());
         // Processes of two tests may have the same number and their servers the same port, each in its own namespaces.
         let port = context.server.rsplit(':').next().unwrap_or_default();
-        let file = std::env::temp_dir().join(format!("tombolo-balancer-{}-{port}-{name}", std::process::id()));
+        let file =
+            std::env::temp_dir().join(format!("tombolo-balancer-{}-{port}-{name}", std::process::id()));
         let file = file.display().to_string();
         std::fs::write(&file, kubeconfig(&[context])).unwrap();
         World { cluster, kubeconfig: file, runtime }
