@@ -81,13 +81,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn run_embedded(tools: &[PathBuf], rest: &[String]) -> Result<(bool, Outcomes), Box<dyn std::error::Error>> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--locked"]).args(rest);
-    command.env("PATH", path_with(tools.iter().cloned())?).env("RUST_TEST_THREADS", threads().to_string());
+    command.env("PATH", path_with(tools.iter().cloned())?);
     outcome::follow(command, "")
-}
-
-/// How many tests of a program run at the same time: most of them wait more than they compute.
-fn threads() -> usize {
-    3 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The end-to-end tests on real servers. A machine that cannot build them is told so, at the end, where it is read.
