@@ -224,9 +224,9 @@ pub(crate) fn hurry_on_return<T: Ord + Clone + Send + 'static>(shared: &Shared, 
 }
 
 /// How often the lease of a source that lives is renewed: not with every heartbeat, since in a large supercluster those
-/// would be most of what is written, but so early that for half of its life it can be tried again, every second.
+/// would be most of what is written, but often enough for one or two to fail.
 fn renew_every(config: &Config) -> Duration {
-    config.dead_after / 2
+    config.dead_after / 3
 }
 
 /// The group of everything with a name, in all namespaces.
