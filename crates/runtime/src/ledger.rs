@@ -2,7 +2,8 @@
 //!
 //! A controller that writes hears of it through its watch, and looks again. Whether an object holds what is wanted costs
 //! more than everything else it does, so the ledger remembers which content was seen to be there at which version. It is
-//! no truth of its own: an object at another version is compared as ever.
+//! no truth of its own: an object at another version is compared as ever, unless it is from before this process wrote
+//! something else.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -79,15 +80,13 @@ impl Ledger {
     }
 
     fn has<K: Kind>(&self, manager: &str, current: &K, desired: &K, extent: Extent, content: u64) -> bool {
-        let known = self
-            .entries()
-            .get(&Key::of(current))
-            .filter(|entry| entry.is_at(current))
-            .map(|entry| entry.content);
+        let known = self.entries().get(&Key::of(current)).map(|entry| (entry.is_at(current), entry.content));
         match known {
             // Other words for the same would be written once, in vain.
-            Some(known) => known == content,
-            None => {
+            Some((true, known)) => known == content,
+            // What this process wrote last is something else: what is seen here was before that.
+            Some((false, known)) if known != content => false,
+            _ => {
                 let has = holds(manager, current, desired, extent);
                 if has {
                     self.note(current, content);
@@ -151,6 +150,16 @@ mod tests {
         assert!(!has(&ledger, &map("1", "wanted"), &other));
         assert!(!has(&ledger, &map("2", "other"), &wanted));
         assert!(has(&ledger, &map("2", "wanted"), &wanted));
+    }
+
+    #[test]
+    fn what_was_there_before_something_else_was_written_is_there_no_more() {
+        let ledger = Ledger::default();
+        let (wanted, other) = (map("", "wanted"), map("", "other"));
+        ledger.note(&map("2", "other"), digest(&other));
+        // Whoever took it from the cache before the write came back.
+        assert!(!has(&ledger, &map("1", "wanted"), &wanted));
+        assert!(has(&ledger, &map("2", "other"), &other));
     }
 
     #[test]
