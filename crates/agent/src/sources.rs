@@ -208,25 +208,20 @@ impl Keeper {
     ) -> Result<(), Error> {
         let shared = &self.shared;
         let name = names::source_lease(cluster);
-        let labels = [(SOURCE_CLUSTER_LABEL, cluster.as_str()), (MANAGED_BY_LABEL, MANAGER)];
         let api: Api<Lease> = Api::namespaced(shared.member.clone(), &shared.config.namespace);
-        let has = |lease: &Lease, (key, value): &(&str, &str)| {
-            lease.labels().get(*key).is_some_and(|held| held == value)
-        };
+        let labels = [(SOURCE_CLUSTER_LABEL, cluster.as_str()), (MANAGED_BY_LABEL, MANAGER)];
+        let labels = BTreeMap::from(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let is_labelled =
+            |lease: &Lease| labels.iter().all(|(key, value)| lease.labels().get(key) == Some(value));
         // Nearly always only the time differs. In a large supercluster these are most of what is written, and to apply
         // costs the server more than to merge.
-        if current.is_some_and(|lease| labels.iter().all(|label| has(lease, label))) {
-            let patch = json!({"spec": spec});
-            match api.patch(&name, &merge_params(), &Patch::Merge(&patch)).await {
+        if current.is_some_and(is_labelled) {
+            match api.patch(&name, &merge_params(), &Patch::Merge(json!({"spec": spec}))).await {
                 Err(Error::Api(status)) if status.is_not_found() => {}
                 other => return other.map(|_| ()),
             }
         }
-        let metadata = ObjectMeta {
-            name: Some(name.clone()),
-            labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
-            ..ObjectMeta::default()
-        };
+        let metadata = ObjectMeta { name: Some(name.clone()), labels: Some(labels), ..ObjectMeta::default() };
         let lease = Lease { metadata, spec: Some(spec) };
         match api.patch(&name, &apply_params(), &Patch::Apply(&lease)).await {
             Err(Error::Api(status)) if status.is_not_found() => {
