@@ -37,7 +37,7 @@ use std::sync::Arc;
 use kube::{Client, Error};
 use tokio::task::JoinSet;
 use tombolo_model::address::Declared;
-use tombolo_runtime::{Readiness, work};
+use tombolo_runtime::{Boxed, Readiness, work};
 use tombolo_works::Works;
 
 use self::edition::{Kep, Mcs};
@@ -78,9 +78,12 @@ impl Agent {
 
     /// Works until `stop` resolves. Returns early only when a part of it breaks. When the hub turns out to be older than it
     /// was, everything begins anew.
-    pub async fn run(mut self, stop: impl Future<Output = ()>) {
-        let mut stop = std::pin::pin!(stop);
-        while self.work(stop.as_mut()).await {}
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        self.work_until(Box::pin(stop)).await;
+    }
+
+    fn work_until(mut self, mut stop: Boxed<'_>) -> Boxed<'_> {
+        Box::pin(async move { while self.work(stop.as_mut()).await {} })
     }
 
     /// Works until `stop` resolves, or a part of it breaks, or everything has to begin anew: then it returns true.

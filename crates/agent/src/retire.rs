@@ -16,7 +16,7 @@ use tombolo_api::tombolo::{
 use tombolo_api::{kep, mcs};
 use tombolo_model::ClusterId;
 use tombolo_model::strategy::{Situation, Step, plan};
-use tombolo_runtime::{Kind, delete, is_absent, unless_gone};
+use tombolo_runtime::{Boxed, Kind, delete, is_absent, unless_gone};
 
 use crate::write::{is_ours, merge_params};
 
@@ -24,7 +24,15 @@ use crate::write::{is_ours, merge_params};
 pub type Retired = Vec<(&'static str, usize)>;
 
 /// Takes back what agents of `cluster`, behind `member`, made; their own objects are in `namespace`.
-pub async fn retire(member: &Client, cluster: &ClusterId, namespace: &str) -> Result<Retired, Error> {
+pub fn retire<'a>(
+    member: &'a Client,
+    cluster: &'a ClusterId,
+    namespace: &'a str,
+) -> Boxed<'a, Result<Retired, Error>> {
+    Box::pin(take_back(member, cluster, namespace))
+}
+
+async fn take_back(member: &Client, cluster: &ClusterId, namespace: &str) -> Result<Retired, Error> {
     let mut retired = vec![("imported EndpointSlices removed", remove_ours::<EndpointSlice>(member).await?)];
     retired.push(("selectors given back", give_back_selectors(member).await?));
     retired.push(("imports removed", remove_ours::<kep::ImportedService>(member).await?));

@@ -27,7 +27,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tombolo_runtime::{Candidate, Readiness, Waiting, work};
+use tombolo_runtime::{Boxed, Candidate, Readiness, Waiting, work};
 
 use self::announcer::Announcer;
 use self::pools::PoolStatus;
@@ -83,7 +83,15 @@ impl Balancer {
 
     /// Works until `stop` resolves, then tells the others that this node is gone. Returns early only when a part of it
     /// breaks. Sockets are those of the calling thread's network namespace.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        self.work_until(Box::pin(stop)).await;
+    }
+
+    fn work_until(self, stop: Boxed<'_>) -> Boxed<'_> {
+        Box::pin(self.work(stop))
+    }
+
+    async fn work(self, stop: impl Future<Output = ()>) {
         let shared = Arc::new(Shared::new(self.config, self.client, self.metrics));
         let mut tasks = JoinSet::new();
         let (stopping, stopped) = watch::channel(false);

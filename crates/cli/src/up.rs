@@ -117,7 +117,7 @@ pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Fa
 }
 
 /// Starts a playground, unless Ctrl-C comes first: real API servers take a while.
-pub(crate) async fn start(config: Config, tell: impl Fn(&str)) -> Result<Playground, Failure> {
+pub(crate) async fn start(config: Config, tell: impl Fn(&str) + Send + Sync) -> Result<Playground, Failure> {
     tokio::select! {
         started = Playground::start(config, tell) => started.map_err(failed),
         asked = interrupted() => asked.and(Err(Failure::new("it was interrupted before it was ready"))),

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tombolo_runtime::{Readiness, Waiting};
+use tombolo_runtime::{Boxed, Readiness, Waiting};
 
 use crate::answer::{self, Answerer, Transport};
 use crate::config::{Config, Error};
@@ -82,7 +82,15 @@ impl Dns {
     }
 
     /// Answers until `stop` resolves, and a while longer if so configured. Returns early only when a part of it breaks.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
+        self.answer_until(Box::pin(stop)).await
+    }
+
+    fn answer_until(self, stop: Boxed<'_>) -> Boxed<'_, Result<(), Error>> {
+        Box::pin(self.answer(stop))
+    }
+
+    async fn answer(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         let Self { config, client, sockets, network, answerer, metrics, waiting } = self;
         metrics.begin(&answerer.zones, &answerer.settings);
         let mut tasks = JoinSet::new();

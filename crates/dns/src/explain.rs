@@ -9,7 +9,7 @@ use domain::base::{Message, ParsedRecord};
 use domain::rdata::AllRecordData;
 use kube::Client;
 use tokio::task::JoinSet;
-use tombolo_runtime::{Clock, Key};
+use tombolo_runtime::{Boxed, Clock, Key};
 
 use crate::answer::{Answerer, Found, Kind, Scratch, Transport, Verdict, look_up};
 use crate::config::{Config, Error};
@@ -28,7 +28,16 @@ pub struct Explanation {
 }
 
 /// Reads the cluster behind `client` once and answers `name` from it as a server with this configuration would.
-pub async fn explain(
+pub fn explain<'a>(
+    config: &'a Config,
+    client: &'a Client,
+    name: &'a Name,
+    qtype: u16,
+) -> Boxed<'a, Result<Explanation, Error>> {
+    Box::pin(read_and_answer(config, client, name, qtype))
+}
+
+async fn read_and_answer(
     config: &Config,
     client: &Client,
     name: &Name,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use tokio::task::JoinSet;
-use tombolo_runtime::{Readiness, Waiting, work};
+use tombolo_runtime::{Boxed, Readiness, Waiting, work};
 
 use self::shared::Shared;
 
@@ -54,11 +54,16 @@ impl Hub {
 
     /// Works until `stop` resolves. Returns early only when a part of it breaks. When the API server turns out to be older
     /// than it was, everything begins anew.
-    pub async fn run(mut self, stop: impl Future<Output = ()>) {
-        let mut stop = std::pin::pin!(stop);
-        while self.work(stop.as_mut()).await {
-            tracing::warn!("the API server is older than it was; beginning anew");
-        }
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        self.work_until(Box::pin(stop)).await;
+    }
+
+    fn work_until(mut self, mut stop: Boxed<'_>) -> Boxed<'_> {
+        Box::pin(async move {
+            while self.work(stop.as_mut()).await {
+                tracing::warn!("the API server is older than it was; beginning anew");
+            }
+        })
     }
 
     /// Works until `stop` resolves, or a part of it breaks, or everything has to begin anew: then it returns true.

@@ -50,6 +50,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::try_join_all;
 use tombolo_apiserver::{Context, kubeconfig};
 use tombolo_model::balancer::Capabilities;
+use tombolo_runtime::Boxed;
 
 use self::control::Control;
 use self::control_plane::{ControlPlane, Order};
@@ -96,7 +97,15 @@ pub struct Playground {
 
 impl Playground {
     /// Starts everything and returns when it is ready. `tell` hears how it goes.
-    pub async fn start(config: Config, tell: impl Fn(&str)) -> Result<Self, Error> {
+    pub async fn start(config: Config, tell: impl Fn(&str) + Send + Sync) -> Result<Self, Error> {
+        Self::begin(config, &tell).await
+    }
+
+    fn begin(config: Config, tell: &(dyn Fn(&str) + Send + Sync)) -> Boxed<'_, Result<Self, Error>> {
+        Box::pin(Self::start_all(config, tell))
+    }
+
+    async fn start_all(config: Config, tell: &(dyn Fn(&str) + Send + Sync)) -> Result<Self, Error> {
         let plan = Plan::new(config.clusters, config.nodes);
         config.directory.make()?;
         let control = Control::open(&config.directory)?;
@@ -152,8 +161,15 @@ impl Playground {
     }
 
     /// Goes on until `stop` resolves or somebody asks for the end, then ends everything.
-    pub async fn run(mut self, stop: impl Future<Output = ()>) {
-        tokio::pin!(stop);
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        self.go_on_until(Box::pin(stop)).await;
+    }
+
+    fn go_on_until(self, stop: Boxed<'_>) -> Boxed<'_> {
+        Box::pin(self.go_on(stop))
+    }
+
+    async fn go_on(mut self, mut stop: Boxed<'_>) {
         // Whoever asked for the end waits for it: the connection closes with the process.
         let mut waiting = None;
         while waiting.is_none() {

@@ -32,7 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tombolo_runtime::{Readiness, Waiting};
+use tombolo_runtime::{Boxed, Readiness, Waiting};
 
 use self::engine::{Cause, Engine, SharedPlan};
 use self::health::Health;
@@ -73,7 +73,15 @@ impl Proxy {
 
     /// Works until `stop` resolves. Returns early only when a part of it breaks. The kernel keeps what it has: nobody's
     /// connections depend on the proxy being there.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        self.work_until(Box::pin(stop)).await;
+    }
+
+    fn work_until(self, stop: Boxed<'_>) -> Boxed<'_> {
+        Box::pin(self.work(stop))
+    }
+
+    async fn work(self, stop: impl Future<Output = ()>) {
         let Self { config, client, metrics, ready, listener } = self;
         let mut tasks = JoinSet::new();
         let view = View::new(config.clone(), client);

@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use crate::boxed::Boxed;
 use crate::readiness::Readiness;
 
 /// More connections than this wait: nobody needs more to scrape metrics.
@@ -47,9 +48,16 @@ impl Admin {
     }
 
     /// Answers until `stop` resolves.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        self.answer_until(Box::pin(stop)).await;
+    }
+
+    fn answer_until(self, stop: Boxed<'_>) -> Boxed<'_> {
+        Box::pin(self.answer(stop))
+    }
+
+    async fn answer(self, mut stop: Boxed<'_>) {
         let mut connections = JoinSet::new();
-        tokio::pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => break,

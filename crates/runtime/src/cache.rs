@@ -8,22 +8,20 @@
 //! function names. A cache need not keep what its readers do not read: [`Cache::trimmed`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::{Stream, StreamExt as _};
-use kube::core::DeserializeGuard;
+use futures_util::StreamExt as _;
 use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::key::Key;
 use crate::signal::Signal;
 use crate::trim::keep_applied;
+use crate::unread::{self, Unread};
 
 /// What happened to one object.
 #[derive(Debug)]
@@ -234,63 +232,41 @@ const WATCH_SECONDS: u32 = 30;
 /// not keep the others from being seen.
 pub async fn follow<K>(cache: Arc<Cache<K>>, api: Api<K>, config: watcher::Config)
 where
-    K: Resource<DynamicType: Default> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Resource<DynamicType: Default> + DeserializeOwned,
 {
-    let config = config.timeout(WATCH_SECONDS);
-    // Reading with care takes several times as long, so it begins with the first object that needs it.
-    let everywhere = api.namespace().is_none();
-    read(&cache, watcher(api.clone(), config.clone()), Some, everywhere).await;
-    let careful = Api::<DeserializeGuard<K>>::all(api.into_client());
-    read(&cache, watcher(careful, config), readable, false).await;
+    follow_unread(&cache, Unread::of(api), config).await;
 }
 
-fn readable<K: Resource>(guard: DeserializeGuard<K>) -> Option<K> {
-    let (name, namespace) = (guard.meta().name.clone(), guard.meta().namespace.clone());
-    let unreadable = |error: &_| tracing::warn!(?namespace, ?name, %error, "an object cannot be read");
-    guard.0.inspect_err(unreadable).ok()
-}
-
-/// Takes events into `cache`; where asked to, until something cannot be read.
-async fn read<T, K>(
-    cache: &Cache<K>,
-    events: impl Stream<Item = Result<Event<T>, watcher::Error>> + Send,
-    open: impl Fn(T) -> Option<K>,
-    until_unreadable: bool,
-) where
-    T: Resource + Clone,
-    K: Resource,
+pub(crate) async fn follow_unread<K>(cache: &Cache<K>, api: Api<Unread>, config: watcher::Config)
+where
+    K: Resource + DeserializeOwned,
 {
-    let mut events = std::pin::pin!(events.backoff(Patience::default()));
+    let mut events = unread::watch(api, config.timeout(WATCH_SECONDS));
     let mut listed = BTreeMap::new();
     while let Some(event) = events.next().await {
-        match event.map(|event| event.modify(|object| keep_applied(object.meta_mut()))) {
-            Ok(Event::Apply(object)) => {
-                let key = Key::of(&object);
-                open(object).map_or_else(|| cache.remove(&key, None), |object| cache.put(object));
-            }
-            Ok(Event::Delete(object)) => cache.remove(&Key::of(&object), open(object)),
+        match event {
+            Ok(Event::Apply(object)) => match read(&object) {
+                Some(object) => cache.put(object),
+                None => cache.remove(&Key::of(&object), None),
+            },
+            Ok(Event::Delete(object)) => cache.remove(&Key::of(&object), read(&object)),
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
-                let key = Key::of(&object);
-                listed.extend(open(object).map(|object| (key, cache.keep(object))));
+                listed.extend(read(&object).map(|read| (Key::of(&object), cache.keep(read))));
             }
             Ok(Event::InitDone) => cache.replace(std::mem::take(&mut listed)),
-            Err(error) => {
-                tracing::warn!(%error, "a watch was interrupted");
-                if until_unreadable && is_unreadable(&error) {
-                    return;
-                }
-            }
+            Err(error) => tracing::warn!(%error, "a watch was interrupted"),
         }
     }
 }
 
-fn is_unreadable(error: &watcher::Error) -> bool {
-    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
-    let (InitialListFailed(cause) | WatchStartFailed(cause) | WatchFailed(cause)) = error else {
-        return false;
-    };
-    matches!(cause, kube::Error::SerdeError(_))
+/// An object as far as caches keep it.
+fn read<K: Resource + DeserializeOwned>(object: &Unread) -> Option<K> {
+    let (name, namespace) = (&object.meta().name, &object.meta().namespace);
+    let unreadable = |error: &_| tracing::warn!(?namespace, ?name, %error, "an object cannot be read");
+    let mut read: K = object.read().inspect_err(unreadable).ok()?;
+    keep_applied(read.meta_mut());
+    Some(read)
 }
 
 /// How long a broken watch waits: without chance, so that a paused clock repeats itself.

@@ -5,6 +5,7 @@
 //! written, and [`Events`]; [`Readiness`] and the [`Admin`] endpoint that tells about it.
 
 mod admin;
+mod boxed;
 mod cache;
 mod clock;
 mod complete;
@@ -18,10 +19,12 @@ mod signal;
 mod silence;
 mod token;
 mod trim;
+mod unread;
 mod work;
 mod write;
 
 pub use self::admin::Admin;
+pub use self::boxed::Boxed;
 pub use self::cache::{Cache, Change, Patience, follow};
 pub use self::clock::{Clock, stamp};
 pub use self::complete::follow_completely;

@@ -35,7 +35,7 @@ use tombolo_api::karmada::work::Work;
 use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER};
 use tombolo_model::address::Declared;
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Clock, LONGEST_ATTEMPT, follow, in_time, work};
+use tombolo_runtime::{Boxed, Clock, LONGEST_ATTEMPT, follow, in_time, work};
 
 use self::collect::Collector;
 use self::execute::Executor;
@@ -82,7 +82,11 @@ impl Works {
     }
 
     /// Sees to them, for ever. A hub that has none for this member, or does not let it see them, is asked again.
-    pub async fn run(self) {
+    pub fn run(self) -> Boxed<'static> {
+        Box::pin(self.work())
+    }
+
+    async fn work(self) {
         let Self { shared, executor, collector } = self;
         let _listening = Listening(shared.clone());
         let api: Api<Work> = Api::namespaced(shared.hub.clone(), &shared.namespace);

@@ -7,7 +7,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use tombolo_api::service::SERVICE_NAME_LABEL;
-use tombolo_runtime::{Cache, Key, follow};
+use tombolo_runtime::{Boxed, Cache, Key, follow};
 
 /// Ends the listening when it is dropped.
 struct Listening(Member);
@@ -42,7 +42,11 @@ impl Member {
     }
 
     /// Keeps its caches in step, for ever; when that ends, nobody listens to them any more.
-    pub async fn follow(self) {
+    pub fn follow(self) -> Boxed<'static> {
+        Box::pin(self.keep_in_step())
+    }
+
+    async fn keep_in_step(self) {
         let all = watcher::Config::default;
         let _listening = Listening(self.clone());
         tokio::join!(

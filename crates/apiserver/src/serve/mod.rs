@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
+use tombolo_runtime::Boxed;
 
 pub use self::authority::{Authority, AuthorityError, Issued};
 pub use self::kubeconfig::{Context, ContextError, kubeconfig};
@@ -35,10 +36,14 @@ impl Server {
     }
 
     /// Serves until `stop` resolves, then ends watches, lets other requests finish and returns.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        self.serve_until(Box::pin(stop)).await;
+    }
+
+    fn serve_until(self, stop: Boxed<'_>) -> Boxed<'_> {
         let Self { core, listening } = self;
         let closing = core.closing.clone();
-        let stop = async {
+        let stop = async move {
             stop.await;
             closing.send_replace(true);
         };
@@ -46,6 +51,6 @@ impl Server {
             let core = core.clone();
             async move { http::handle(&core, request).await }
         };
-        listening.run(handle, stop).await;
+        Box::pin(listening.run(handle, stop))
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
+use tombolo_runtime::Boxed;
 
 use super::{Authority, listening::Listening};
 use crate::http;
@@ -29,13 +30,17 @@ impl NodeServer {
     }
 
     /// Serves until `stop` resolves.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        self.serve_until(Box::pin(stop)).await;
+    }
+
+    fn serve_until(self, stop: Boxed<'_>) -> Boxed<'_> {
         let Self { name, nodes, listening } = self;
         let name: Arc<str> = name.into();
         let handle = move |request| {
             let (name, nodes) = (name.clone(), nodes.clone());
             async move { http::node::handle(&name, &nodes, request).await }
         };
-        listening.run(handle, stop).await;
+        Box::pin(listening.run(handle, stop))
     }
 }
