@@ -18,3 +18,7 @@ pub use self::faults::{FaultPlan, Faults, Outage};
 pub use self::kubectl::{Kubectl, Outcome, Running};
 pub use self::manifests::{EDITIONS, exported_echo};
 pub use self::waiting::{eventually, until, within};
+
+/// The allocator of `tombolo`, for every program of tests that uses the kit.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
