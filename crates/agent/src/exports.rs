@@ -32,6 +32,7 @@ use self::departed::Departed;
 use self::overdue::Overdue;
 use self::topology::TopologyKeys;
 use crate::edition::Edition;
+use crate::membership::report_pace;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared, hurry_on_return};
 use crate::slices::replaceable;
@@ -308,7 +309,8 @@ impl<E: Edition> Exports<E> {
             acknowledge(&versions, E::POLICY.dialect, service, told)
         };
         let key = Key::new(service.namespace.clone(), service.name.clone());
-        self.awaited.judge(&key, versions.others, is_everywhere::<E>(export), ask)
+        let pace = report_pace(members.len());
+        self.awaited.judge(&key, versions.others, is_everywhere::<E>(export), pace, ask)
     }
 
     /// Whether the service has its address in this cluster.

@@ -20,9 +20,9 @@ use crate::write::apply_params;
 
 /// How often the watermark may move: one small write per member and second, not one per service.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
-/// Every member hears of every report, so their number grows with the square of the members. From fifty on each speaks
-/// less often, so that together they never say more than fifty reports a second.
-const SHARE_OF_MEMBER: Duration = Duration::from_millis(20);
+/// Every member hears of every report, so their number grows with the square of the members. From twenty-five on each speaks
+/// less often, so that together they never say more than twenty-five reports a second.
+const SHARE_OF_MEMBER: Duration = Duration::from_millis(40);
 /// As many failures as there is room for.
 const MOST_FAILURES: usize = 64;
 
@@ -55,7 +55,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 }
             }
             () = sleep_until(next_report) => {
-                next_report = Instant::now() + report_pace(&shared);
+                next_report = Instant::now() + report_pace(shared.members().len());
                 let report = shared.progress.report(shared.offers.complete_up_to()).filter(|_| said.heartbeat.is_some());
                 let Some(status) = report.map(|report| status(&report)) else { continue };
                 if !is_known(&shared, &said, &status) {
@@ -79,9 +79,9 @@ fn tell_taken(shared: &Shared, error: &Error) {
     );
 }
 
-fn report_pace(shared: &Shared) -> Duration {
-    let members = u32::try_from(shared.members().len()).unwrap_or(u32::MAX);
-    REPORT_EVERY.max(SHARE_OF_MEMBER.saturating_mul(members))
+/// How often each of so many members says how far it has come.
+pub(crate) fn report_pace(members: usize) -> Duration {
+    REPORT_EVERY.max(SHARE_OF_MEMBER.saturating_mul(u32::try_from(members).unwrap_or(u32::MAX)))
 }
 
 /// Whether the hub has heard this, and from nobody anything else since: another agent of this cluster may still be on its

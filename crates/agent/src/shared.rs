@@ -224,9 +224,9 @@ pub(crate) fn hurry_on_return<T: Ord + Clone + Send + 'static>(shared: &Shared, 
 }
 
 /// How often the lease of a source that lives is renewed: not with every heartbeat, since in a large supercluster those
-/// would be most of what is written, but often enough for one or two to fail.
+/// would be most of what is written, but often enough for one to fail.
 fn renew_every(config: &Config) -> Duration {
-    config.dead_after / 3
+    config.dead_after / 2
 }
 
 /// The group of everything with a name, in all namespaces.

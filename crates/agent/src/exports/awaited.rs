@@ -12,8 +12,9 @@ use tokio::time::Instant;
 use tombolo_model::acknowledge::{Acknowledgement, Others};
 use tombolo_runtime::{Key, Next};
 
-/// How long members may take to follow before an export that was everywhere is said not to be.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long members may take to follow, beyond the time between two of their reports, before an export that was everywhere is
+/// said not to be.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 #[derive(Default)]
 pub(crate) struct Awaited(Mutex<BTreeMap<Key, Awaiting>>);
@@ -42,14 +43,16 @@ impl Awaited {
     }
 
     /// How far the export has come, and when to ask again, given the newest versions, whether it says that it is
-    /// everywhere, and how to find out about versions.
+    /// everywhere, how often members report, and how to find out about versions.
     pub(crate) fn judge(
         &self,
         key: &Key,
         newest: Others,
         says_everywhere: bool,
+        pace: Duration,
         ask: impl Fn(Others) -> Acknowledgement,
     ) -> (Acknowledgement, Next) {
+        let patience = PATIENCE.saturating_add(pace);
         let now = Instant::now();
         let known = self.lock().get(key).copied();
         let mut awaiting = known.unwrap_or(Awaiting { versions: newest, since: now, patient: false });
@@ -62,9 +65,9 @@ impl Awaited {
         }
         if passed {
             awaiting = Awaiting { versions: newest, since: now, patient: true };
-            next = Next::Again(PATIENCE);
+            next = Next::Again(patience);
         } else {
-            let left = PATIENCE.saturating_sub(now.duration_since(awaiting.since));
+            let left = patience.saturating_sub(now.duration_since(awaiting.since));
             let waits = matches!(seen, Acknowledgement::Waiting { .. });
             awaiting.patient = says_everywhere && waits && !left.is_zero();
             if awaiting.patient {
@@ -90,6 +93,8 @@ mod tests {
         Acknowledgement::Waiting { on: vec!["b".parse::<ClusterId>().expect("a name")] }
     }
 
+    const PACE: Duration = Duration::from_secs(1);
+    const LONGEST: Duration = PACE.saturating_add(PATIENCE);
     const EVERYWHERE: Acknowledgement = Acknowledgement::Everywhere { members: 2 };
 
     /// One member of two has passed `applied`.
@@ -105,24 +110,30 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_export_waits_for_the_version_from_when_the_waiting_began() {
         let awaited = Awaited::default();
-        assert_eq!(awaited.judge(&key(), slices(10), false, ask(9)), (waiting(), Next::Rest));
+        assert_eq!(awaited.judge(&key(), slices(10), false, PACE, ask(9)), (waiting(), Next::Rest));
         assert_eq!(awaited.waiting(), [key()]);
-        advance(PATIENCE * 3).await;
-        assert_eq!(awaited.judge(&key(), slices(12), false, ask(9)), (waiting(), Next::Rest));
-        assert_eq!(awaited.judge(&key(), slices(13), false, ask(10)), (EVERYWHERE, Next::Again(PATIENCE)));
-        assert_eq!(awaited.judge(&key(), slices(13), true, ask(13)), (EVERYWHERE, Next::Rest));
+        advance(LONGEST * 3).await;
+        assert_eq!(awaited.judge(&key(), slices(12), false, PACE, ask(9)), (waiting(), Next::Rest));
+        assert_eq!(
+            awaited.judge(&key(), slices(13), false, PACE, ask(10)),
+            (EVERYWHERE, Next::Again(LONGEST))
+        );
+        assert_eq!(awaited.judge(&key(), slices(13), true, PACE, ask(13)), (EVERYWHERE, Next::Rest));
         assert!(awaited.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_that_is_everywhere_stays_so_for_seconds_while_members_follow() {
         let awaited = Awaited::default();
-        assert_eq!(awaited.judge(&key(), slices(10), true, ask(9)), (EVERYWHERE, Next::Again(PATIENCE)));
+        assert_eq!(awaited.judge(&key(), slices(10), true, PACE, ask(9)), (EVERYWHERE, Next::Again(LONGEST)));
         assert!(awaited.waiting().is_empty(), "nobody is told of every step");
-        advance(PATIENCE / 2).await;
-        assert_eq!(awaited.judge(&key(), slices(11), true, ask(9)), (EVERYWHERE, Next::Again(PATIENCE / 2)));
-        advance(PATIENCE / 2).await;
-        assert_eq!(awaited.judge(&key(), slices(11), true, ask(9)), (waiting(), Next::Rest));
+        advance(LONGEST / 2).await;
+        assert_eq!(
+            awaited.judge(&key(), slices(11), true, PACE, ask(9)),
+            (EVERYWHERE, Next::Again(LONGEST / 2))
+        );
+        advance(LONGEST / 2).await;
+        assert_eq!(awaited.judge(&key(), slices(11), true, PACE, ask(9)), (waiting(), Next::Rest));
         assert_eq!(awaited.waiting(), [key()]);
     }
 
@@ -130,16 +141,16 @@ mod tests {
     async fn members_have_to_have_heard_of_what_others_offer() {
         let awaited = Awaited::default();
         let offers = Others { slices: Some(5), offers: Some(10) };
-        assert_eq!(awaited.judge(&key(), offers, false, ask(9)), (waiting(), Next::Rest));
-        assert_eq!(awaited.judge(&key(), offers, false, ask(10)), (EVERYWHERE, Next::Rest));
+        assert_eq!(awaited.judge(&key(), offers, false, PACE, ask(9)), (waiting(), Next::Rest));
+        assert_eq!(awaited.judge(&key(), offers, false, PACE, ask(10)), (EVERYWHERE, Next::Rest));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_whose_endpoints_never_rest_stays_everywhere_as_long_as_members_follow() {
         let awaited = Awaited::default();
         for version in 10..100 {
-            assert_eq!(awaited.judge(&key(), slices(version), true, ask(version - 2)).0, EVERYWHERE);
-            advance(PATIENCE / 3).await;
+            assert_eq!(awaited.judge(&key(), slices(version), true, PACE, ask(version - 2)).0, EVERYWHERE);
+            advance(LONGEST / 3).await;
         }
     }
 }

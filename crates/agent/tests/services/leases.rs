@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use kube::Api;
-use tombolo_api::tombolo::{Membership, STATEMENT};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
+use tombolo_api::tombolo::{MANAGED_BY_LABEL, Membership, STATEMENT};
 use tombolo_testkit::{Outage, linger, linger_at_least, until, within};
 
 use crate::fleet::Fleet;
@@ -98,6 +102,28 @@ async fn losing_the_hub_stops_no_traffic_until_the_hold_is_over() {
     for member in &fleet.members {
         assert_eq!(member.imported(None).await, ["10.1.0.1", "10.2.0.1"], "after it, in {}", member.name);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_deleted_or_lost_its_labels_is_whole_again_and_costs_nobody_anything() {
+    let fleet = shared_service().await;
+    let c = &fleet.members[2];
+    let leases: Api<Lease> = Api::namespaced(c.cluster.client(), "tombolo-system");
+    let (lease, labels) = ("tombolo-source.a", [SOURCE_CLUSTER_LABEL, MANAGED_BY_LABEL]);
+    let is_whole = || async {
+        let held = leases.get_opt(lease).await.unwrap();
+        held.is_some_and(|held| labels.iter().all(|label| held.labels().contains_key(*label)))
+    };
+    until("there is one", is_whole).await;
+    for label in labels {
+        let patch = json!({"metadata": {"labels": {label: null}}});
+        leases.patch(lease, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        until("it has its labels again", is_whole).await;
+    }
+    leases.delete(lease, &Default::default()).await.unwrap();
+    until("it is there again", is_whole).await;
+    linger(Duration::from_secs(60)).await;
+    assert_eq!(c.imported(Some("a")).await, ["10.1.0.1"]);
 }
 
 #[tokio::test(start_paused = true)]
