@@ -61,7 +61,7 @@ impl Simulation {
     /// paused, so it may take as long as it likes.
     pub(crate) fn begin(args: &Args, idle: bool) -> Result<Self, Failure> {
         let [package, program, test] = args.of.test();
-        let built = Built::some(&["--profile", "simulation", "--test", program])?;
+        let built = Built::all()?;
         let mut command =
             if idle { built.idle_tests_of(package, program)? } else { built.tests_of(package, program)? };
         command

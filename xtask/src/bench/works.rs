@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let status = cargo()
-        .args(["test", "--profile", "simulation", "--workspace", "--locked", "--test", "hub"])
+        .args(["test", "--release", "--workspace", "--locked", "--test", "hub"])
         .args(["--", "--ignored", "--exact", "--nocapture", "scale::large"])
         .env("CLUSTERS", args.clusters.to_string())
         .env("SERVICES", args.services.to_string())

@@ -25,13 +25,8 @@ struct Place {
 impl Built {
     /// Builds what is missing of all.
     pub(crate) fn all() -> Result<Self, Failure> {
-        Self::some(&[])
-    }
-
-    /// Builds what is missing of those that `arguments` choose.
-    pub(crate) fn some(arguments: &[&str]) -> Result<Self, Failure> {
         let mut command = cargo();
-        command.args(["test", "--workspace", "--locked", "--no-run"]).args(arguments);
+        command.args(["test", "--workspace", "--locked", "--no-run"]);
         command.arg("--message-format=json-render-diagnostics");
         let output = command.stderr(Stdio::inherit()).output()?;
         if !output.status.success() {

@@ -1,5 +1,5 @@
 //! `cargo xtask test`: everything the tests need, then all of them, then the end-to-end tests once more on real API servers,
-//! and the simulation with many seeds while those wait.
+//! and the simulation with many seeds whenever those wait.
 //!
 //! On a machine where it may, it gets what is missing; elsewhere it names it and stops, because a test that is skipped in
 //! silence is worse than one that fails.
@@ -55,6 +55,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     dns::provide()?;
     debian::provide(&debian::OF_TESTS)?;
     let wanted = |server| args.on == server || args.on == Server::All;
+    // Whoever asks for certain tests means neither the many seeds nor real servers.
+    let seeds = (wanted(Server::Embedded) && args.rest.is_empty()).then(simulate::Args::default);
+    let meanwhile = seeds.map(|seeds| Simulation::begin(&seeds, true)).transpose()?;
     let mut embedded = None;
     if wanted(Server::Embedded) {
         let (well, outcomes) = run_embedded(&tools, &args.rest)?;
@@ -65,14 +68,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         outcomes.left_out().iter().for_each(|line| println!("  {line}"));
         embedded = Some(outcomes);
     }
-    // Whoever asks for certain tests means neither the many seeds nor real servers.
     if !args.rest.is_empty() {
         return Ok(());
     }
     if wanted(Server::Kube) {
-        return run_real(&tools, embedded, args, deadline);
+        return run_real(&tools, embedded, meanwhile, args, deadline);
     }
-    simulate::run(&simulate::Args::default())?;
+    meanwhile.map_or(Ok(()), Simulation::finish)?;
     println!("\nNOT RUN on real API servers: cargo xtask test --on kube does it");
     Ok(())
 }
@@ -89,22 +91,18 @@ fn run_embedded(tools: &[PathBuf], rest: &[String]) -> Result<(bool, Outcomes), 
 fn run_real(
     tools: &[PathBuf],
     embedded: Option<Outcomes>,
+    meanwhile: Option<Simulation>,
     args: &Args,
     deadline: Option<Instant>,
 ) -> Outcome {
-    let seeds = simulate::Args::default();
     let folder = match kube::provide() {
         Ok(folder) => folder,
         Err(error) if args.on == Server::All && find("go").is_none() => {
-            simulate::run(&seeds)?;
+            meanwhile.map_or(Ok(()), Simulation::finish)?;
             println!("\nNOT RUN on real API servers: {error}");
             return Ok(());
         }
         Err(error) => return Err(error),
-    };
-    let meanwhile = match args.on {
-        Server::All => Some(Simulation::begin(&seeds, true)?),
-        _ => None,
     };
     let title = end_to_end::title()?;
     println!("\nend-to-end tests on {title}");
