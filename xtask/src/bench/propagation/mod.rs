@@ -66,6 +66,8 @@ async fn measure(args: &Args, binary: &Path, members: usize) -> Result<(), Failu
     let begin = Instant::now();
     let mut fleet = Fleet::start(args, binary.to_owned(), members).await?;
     row("everything imported everywhere after", &format!("{:.1} s", begin.elapsed().as_secs_f64()));
+    come_to_rest(&fleet).await?;
+    row("nothing more to write after", &format!("{:.1} s", begin.elapsed().as_secs_f64()));
     idle(&fleet).await?;
     under_load(args, &fleet).await?;
     cold_start(&mut fleet).await?;
@@ -74,11 +76,29 @@ async fn measure(args: &Args, binary: &Path, members: usize) -> Result<(), Failu
     fleet.stop().await
 }
 
+/// Longer than it takes a hundred members to tell how far they have come.
+const REST: Duration = Duration::from_secs(5);
+
+/// Waits until agents write nothing but heartbeats and leases. What is imported is not yet all: exports have to say so.
+async fn come_to_rest(fleet: &Fleet) -> Result<(), Failure> {
+    const PATIENCE: Duration = Duration::from_secs(600);
+    let begin = Instant::now();
+    let mut before = fleet.writes().await?;
+    while begin.elapsed() < PATIENCE {
+        tokio::time::sleep(REST).await;
+        let after = fleet.writes().await?;
+        if after.others == before.others {
+            return Ok(());
+        }
+        before = after;
+    }
+    Err(format!("agents were still writing after {PATIENCE:?}").into())
+}
+
 /// What is written while nothing changes.
 async fn idle(fleet: &Fleet) -> Result<(), Failure> {
     /// Twice as long as leases rest.
-    const PERIOD: Duration = Duration::from_secs(20);
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    const PERIOD: Duration = Duration::from_secs(30);
     let before = fleet.writes().await?;
     tokio::time::sleep(PERIOD).await;
     let after = fleet.writes().await?;
@@ -91,8 +111,8 @@ async fn idle(fleet: &Fleet) -> Result<(), Failure> {
 async fn under_load(args: &Args, fleet: &Fleet) -> Result<(), Failure> {
     let before = fleet.writes().await?;
     let mut outcome = load::run(fleet, args.rate, Duration::from_secs(args.seconds)).await?;
-    // Watermarks follow the last change within two seconds.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Watermarks follow the last change.
+    tokio::time::sleep(REST).await;
     let after = fleet.writes().await?;
     row("change to imported slice", &quantiles(&mut outcome.delays));
     row("one write and watch of the servers alone", &quantiles(&mut outcome.hops));
