@@ -88,58 +88,56 @@ impl Balancer {
     }
 
     fn work_until(self, stop: Boxed<'_>) -> Boxed<'_> {
-        Box::pin(self.work(stop))
-    }
-
-    async fn work(self, stop: impl Future<Output = ()>) {
-        let shared = Arc::new(Shared::new(self.config, self.client, self.metrics));
-        let mut tasks = JoinSet::new();
-        let (stopping, stopped) = watch::channel(false);
-        let (roster, roster_seen) = watch::channel(Roster::default());
-        let (mine, mine_seen) = watch::channel(BTreeSet::new());
-        let (rivals, rivals_heard) = mpsc::channel(MOST_RIVALS);
-        let announcer = Announcer::new(&shared, roster_seen.clone(), mine, rivals_heard);
-        let (services, pools) = (provider::listen(&shared), pools::listen(&shared));
-        let standby = Standby::new(&shared, roster_seen.clone());
-        shared.follow(&mut tasks);
-        if shared.config.speak {
-            let speaker = Speaker {
-                links: shared.config.links.clone(),
-                announce_every: shared.config.announce_every,
-                mine: mine_seen.clone(),
-                rivals,
-                metrics: shared.metrics.clone(),
-            };
-            tasks.spawn(speaker.run());
-        }
-        let mut closing = JoinSet::new();
-        closing.spawn(roster::beat(shared.clone(), mine_seen, stopped.clone()));
-        let all = shared.clone();
-        tasks.spawn(async move {
-            all.synced().await;
-            roster::keep(all, roster).await;
-        });
-        let (node, seen, ready) = (shared.config.node.clone(), roster_seen.clone(), self.ready);
-        tasks.spawn(async move {
-            known_alive(&node, seen).await;
-            drop(ready);
-            announcer.run().await;
-        });
-        closing.spawn(async move {
-            known_alive(&shared.config.node, roster_seen.clone()).await;
-            provide(&shared, standby, services, pools, roster_seen, stopped).await;
-        });
-        tokio::select! {
-            () = stop => {}
-            Some(ended) = tasks.join_next() => tracing::error!(?ended, "a part of the balancer ended by itself"),
-            Some(ended) = closing.join_next() => tracing::error!(?ended, "a part of the balancer ended by itself"),
-        }
-        stopping.send_replace(true);
-        let farewell = async { while closing.join_next().await.is_some() {} };
-        if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
-            tracing::warn!("the others could not be told that this node is gone");
-        }
-        tasks.shutdown().await;
+        Box::pin(async move {
+            let shared = Arc::new(Shared::new(self.config, self.client, self.metrics));
+            let mut tasks = JoinSet::new();
+            let (stopping, stopped) = watch::channel(false);
+            let (roster, roster_seen) = watch::channel(Roster::default());
+            let (mine, mine_seen) = watch::channel(BTreeSet::new());
+            let (rivals, rivals_heard) = mpsc::channel(MOST_RIVALS);
+            let announcer = Announcer::new(&shared, roster_seen.clone(), mine, rivals_heard);
+            let (services, pools) = (provider::listen(&shared), pools::listen(&shared));
+            let standby = Standby::new(&shared, roster_seen.clone());
+            shared.follow(&mut tasks);
+            if shared.config.speak {
+                let speaker = Speaker {
+                    links: shared.config.links.clone(),
+                    announce_every: shared.config.announce_every,
+                    mine: mine_seen.clone(),
+                    rivals,
+                    metrics: shared.metrics.clone(),
+                };
+                tasks.spawn(speaker.run());
+            }
+            let mut closing = JoinSet::new();
+            closing.spawn(roster::beat(shared.clone(), mine_seen, stopped.clone()));
+            let all = shared.clone();
+            tasks.spawn(async move {
+                all.synced().await;
+                roster::keep(all, roster).await;
+            });
+            let (node, seen, ready) = (shared.config.node.clone(), roster_seen.clone(), self.ready);
+            tasks.spawn(async move {
+                known_alive(&node, seen).await;
+                drop(ready);
+                announcer.run().await;
+            });
+            closing.spawn(async move {
+                known_alive(&shared.config.node, roster_seen.clone()).await;
+                provide(&shared, standby, services, pools, roster_seen, stopped).await;
+            });
+            tokio::select! {
+                () = stop => {}
+                Some(ended) = tasks.join_next() => tracing::error!(?ended, "a part of the balancer ended by itself"),
+                Some(ended) = closing.join_next() => tracing::error!(?ended, "a part of the balancer ended by itself"),
+            }
+            stopping.send_replace(true);
+            let farewell = async { while closing.join_next().await.is_some() {} };
+            if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
+                tracing::warn!("the others could not be told that this node is gone");
+            }
+            tasks.shutdown().await;
+        })
     }
 }
 

@@ -87,35 +87,33 @@ impl Dns {
     }
 
     fn answer_until(self, stop: Boxed<'_>) -> Boxed<'_, Result<(), Error>> {
-        Box::pin(self.answer(stop))
-    }
-
-    async fn answer(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
-        let Self { config, client, sockets, network, answerer, metrics, waiting } = self;
-        metrics.begin(&answerer.zones, &answerer.settings);
-        let mut tasks = JoinSet::new();
-        let view = View::new(&answerer.settings);
-        view.follow(&client, &mut tasks);
-        tasks.spawn(open_gates(answerer.zones.clone(), waiting));
-        tasks.spawn(view.publish(answerer.zones.clone(), metrics.clone(), config.clock.clone()));
-        let (jobs, queue) = mpsc::channel(WAITING);
-        let forwarder = (!config.forward.is_empty())
-            .then(|| Arc::new(Forwarder::new(&config.forward, &network, metrics.clone())));
-        if let Some(forwarder) = forwarder.clone() {
-            tasks.spawn(forward_jobs(forwarder.clone(), queue));
-            tasks.spawn(async move { forwarder.look_after().await });
-        }
-        let limit = Limit::new(config.rate_limit).map(Arc::new);
-        let parts = Parts { answerer, metrics, limit, forwarder };
-        parts.listen(&config, sockets.tcp, &mut tasks)?;
-        let threads = parts.start_workers(sockets.udp, &jobs)?;
-        tokio::select! {
-            () = stop => tokio::time::sleep(config.drain).await,
-            Some(ended) = tasks.join_next() => tracing::error!(?ended, "a part of the server ended by itself"),
-        }
-        threads.join().await;
-        tasks.shutdown().await;
-        Ok(())
+        Box::pin(async move {
+            let Self { config, client, sockets, network, answerer, metrics, waiting } = self;
+            metrics.begin(&answerer.zones, &answerer.settings);
+            let mut tasks = JoinSet::new();
+            let view = View::new(&answerer.settings);
+            view.follow(&client, &mut tasks);
+            tasks.spawn(open_gates(answerer.zones.clone(), waiting));
+            tasks.spawn(view.publish(answerer.zones.clone(), metrics.clone(), config.clock.clone()));
+            let (jobs, queue) = mpsc::channel(WAITING);
+            let forwarder = (!config.forward.is_empty())
+                .then(|| Arc::new(Forwarder::new(&config.forward, &network, metrics.clone())));
+            if let Some(forwarder) = forwarder.clone() {
+                tasks.spawn(forward_jobs(forwarder.clone(), queue));
+                tasks.spawn(async move { forwarder.look_after().await });
+            }
+            let limit = Limit::new(config.rate_limit).map(Arc::new);
+            let parts = Parts { answerer, metrics, limit, forwarder };
+            parts.listen(&config, sockets.tcp, &mut tasks)?;
+            let threads = parts.start_workers(sockets.udp, &jobs)?;
+            tokio::select! {
+                () = stop => tokio::time::sleep(config.drain).await,
+                Some(ended) = tasks.join_next() => tracing::error!(?ended, "a part of the server ended by itself"),
+            }
+            threads.join().await;
+            tasks.shutdown().await;
+            Ok(())
+        })
     }
 }
 

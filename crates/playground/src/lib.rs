@@ -102,38 +102,36 @@ impl Playground {
     }
 
     fn begin(config: Config, tell: &(dyn Fn(&str) + Send + Sync)) -> Boxed<'_, Result<Self, Error>> {
-        Box::pin(Self::start_all(config, tell))
-    }
-
-    async fn start_all(config: Config, tell: &(dyn Fn(&str) + Send + Sync)) -> Result<Self, Error> {
-        let plan = Plan::new(config.clusters, config.nodes);
-        config.directory.make()?;
-        let control = Control::open(&config.directory)?;
-        let unfinished = Unfinished(Some(config.directory.clone()));
-        let fabric = match config.network {
-            Network::Namespaces => {
-                tell("laying the network");
-                Some(Fabric::build(&plan).await.doing("the network cannot be made")?)
-            }
-            Network::Pretended(_) => None,
-        };
-        tell("starting the API servers");
-        let (hub, planes) = start_planes(&plan, &config, fabric.as_ref()).await?;
-        tell("preparing the clusters");
-        let hub = Hub::start(hub, &plan, &config.pace).await?;
-        let members = plan.members.iter().zip(planes).map(|(member, plane)| {
-            Member::start(plane, member, &hub.plane.inner, fabric.is_some(), &config.pace)
-        });
-        let members = try_join_all(members).await?;
-        tell("starting the nodes");
-        let nodes = start_nodes(&config, &members, fabric.as_ref()).await?;
-        let slow = BTreeMap::new();
-        let playground = Self { directory: config.directory, control, fabric, hub, members, nodes, slow };
-        tell("waiting for the agents");
-        playground.ready().await?;
-        playground.tell_where()?;
-        unfinished.finish();
-        Ok(playground)
+        Box::pin(async move {
+            let plan = Plan::new(config.clusters, config.nodes);
+            config.directory.make()?;
+            let control = Control::open(&config.directory)?;
+            let unfinished = Unfinished(Some(config.directory.clone()));
+            let fabric = match config.network {
+                Network::Namespaces => {
+                    tell("laying the network");
+                    Some(Fabric::build(&plan).await.doing("the network cannot be made")?)
+                }
+                Network::Pretended(_) => None,
+            };
+            tell("starting the API servers");
+            let (hub, planes) = start_planes(&plan, &config, fabric.as_ref()).await?;
+            tell("preparing the clusters");
+            let hub = Hub::start(hub, &plan, &config.pace).await?;
+            let members = plan.members.iter().zip(planes).map(|(member, plane)| {
+                Member::start(plane, member, &hub.plane.inner, fabric.is_some(), &config.pace)
+            });
+            let members = try_join_all(members).await?;
+            tell("starting the nodes");
+            let nodes = start_nodes(&config, &members, fabric.as_ref()).await?;
+            let slow = BTreeMap::new();
+            let playground = Self { directory: config.directory, control, fabric, hub, members, nodes, slow };
+            tell("waiting for the agents");
+            playground.ready().await?;
+            playground.tell_where()?;
+            unfinished.finish();
+            Ok(playground)
+        })
     }
 
     /// How to reach the hub, then each member.
@@ -165,26 +163,24 @@ impl Playground {
         self.go_on_until(Box::pin(stop)).await;
     }
 
-    fn go_on_until(self, stop: Boxed<'_>) -> Boxed<'_> {
-        Box::pin(self.go_on(stop))
-    }
-
-    async fn go_on(mut self, mut stop: Boxed<'_>) {
-        // Whoever asked for the end waits for it: the connection closes with the process.
-        let mut waiting = None;
-        while waiting.is_none() {
-            let (request, asker) = tokio::select! {
-                () = &mut stop => break,
-                asked = self.control.next() => asked,
-            };
-            match request {
-                Request::Stop => waiting = Some(asker.answer(Ok("stopped".to_owned())).await),
-                Request::Fault(fault) => drop(asker.answer(self.inflict(&fault).await).await),
-                Request::Inquire(inquiry) => drop(asker.answer(self.find_out(&inquiry).await).await),
+    fn go_on_until(mut self, mut stop: Boxed<'_>) -> Boxed<'_> {
+        Box::pin(async move {
+            // Whoever asked for the end waits for it: the connection closes with the process.
+            let mut waiting = None;
+            while waiting.is_none() {
+                let (request, asker) = tokio::select! {
+                    () = &mut stop => break,
+                    asked = self.control.next() => asked,
+                };
+                match request {
+                    Request::Stop => waiting = Some(asker.answer(Ok("stopped".to_owned())).await),
+                    Request::Fault(fault) => drop(asker.answer(self.inflict(&fault).await).await),
+                    Request::Inquire(inquiry) => drop(asker.answer(self.find_out(&inquiry).await).await),
+                }
             }
-        }
-        self.end().await;
-        std::mem::forget(waiting);
+            self.end().await;
+            std::mem::forget(waiting);
+        })
     }
 
     async fn end(mut self) {

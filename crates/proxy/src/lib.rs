@@ -78,42 +78,44 @@ impl Proxy {
     }
 
     fn work_until(self, stop: Boxed<'_>) -> Boxed<'_> {
-        Box::pin(self.work(stop))
-    }
-
-    async fn work(self, stop: impl Future<Output = ()>) {
-        let Self { config, client, metrics, ready, listener } = self;
-        let mut tasks = JoinSet::new();
-        let view = View::new(config.clone(), client);
-        let plan = SharedPlan::default();
-        let health = Health::new(&config, view.changed().clone(), metrics.clone());
-        let written = channel::Sender::new(0);
-        metrics.tell(&plan, view.changed());
-        view.follow(&mut tasks);
-        let checks =
-            health::serve_checks(plan.clone(), health.clone(), config.namespace.clone(), written.subscribe());
-        tasks.spawn(checks);
-        if let Some(listener) = health_listener(&config, listener).await {
-            tasks.spawn(health::serve(health.clone(), listener));
-        }
-        let engine = Engine {
-            config,
-            view: Arc::clone(&view),
-            plan,
-            metrics,
-            health,
-            written,
-            node: NodeState::default(),
-            kernel: None,
-            resync: Some(Cause::Start),
-            verify_at: Instant::now(),
-        };
-        tasks.spawn(engine.run(ready));
-        tokio::select! {
-            () = stop => {}
-            Some(ended) = tasks.join_next() => tracing::error!(?ended, "a part of the proxy ended by itself"),
-        }
-        tasks.shutdown().await;
+        Box::pin(async move {
+            let Self { config, client, metrics, ready, listener } = self;
+            let mut tasks = JoinSet::new();
+            let view = View::new(config.clone(), client);
+            let plan = SharedPlan::default();
+            let health = Health::new(&config, view.changed().clone(), metrics.clone());
+            let written = channel::Sender::new(0);
+            metrics.tell(&plan, view.changed());
+            view.follow(&mut tasks);
+            let checks = health::serve_checks(
+                plan.clone(),
+                health.clone(),
+                config.namespace.clone(),
+                written.subscribe(),
+            );
+            tasks.spawn(checks);
+            if let Some(listener) = health_listener(&config, listener).await {
+                tasks.spawn(health::serve(health.clone(), listener));
+            }
+            let engine = Engine {
+                config,
+                view: Arc::clone(&view),
+                plan,
+                metrics,
+                health,
+                written,
+                node: NodeState::default(),
+                kernel: None,
+                resync: Some(Cause::Start),
+                verify_at: Instant::now(),
+            };
+            tasks.spawn(engine.run(ready));
+            tokio::select! {
+                () = stop => {}
+                Some(ended) = tasks.join_next() => tracing::error!(?ended, "a part of the proxy ended by itself"),
+            }
+            tasks.shutdown().await;
+        })
     }
 }
 

@@ -52,26 +52,24 @@ impl Admin {
         self.answer_until(Box::pin(stop)).await;
     }
 
-    fn answer_until(self, stop: Boxed<'_>) -> Boxed<'_> {
-        Box::pin(self.answer(stop))
-    }
-
-    async fn answer(self, mut stop: Boxed<'_>) {
-        let mut connections = JoinSet::new();
-        loop {
-            tokio::select! {
-                () = &mut stop => break,
-                Some(_) = connections.join_next() => {}
-                accepted = self.listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                    Ok((stream, _)) => { connections.spawn(serve(self.shared.clone(), TokioIo::new(stream))); }
-                    Err(error) => {
-                        tracing::warn!(%error, "an admin connection could not be accepted");
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                    }
-                },
+    fn answer_until(self, mut stop: Boxed<'_>) -> Boxed<'_> {
+        Box::pin(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                tokio::select! {
+                    () = &mut stop => break,
+                    Some(_) = connections.join_next() => {}
+                    accepted = self.listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
+                        Ok((stream, _)) => { connections.spawn(serve(self.shared.clone(), TokioIo::new(stream))); }
+                        Err(error) => {
+                            tracing::warn!(%error, "an admin connection could not be accepted");
+                            tokio::time::sleep(Duration::from_millis(100)).await;
+                        }
+                    },
+                }
             }
-        }
-        connections.shutdown().await;
+            connections.shutdown().await;
+        })
     }
 }
 

@@ -10,10 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -267,26 +265,6 @@ fn read<K: Resource + DeserializeOwned>(object: &Unread) -> Option<K> {
     let mut read: K = object.read().inspect_err(unreadable).ok()?;
     keep_applied(read.meta_mut());
     Some(read)
-}
-
-/// How long a broken watch waits: without chance, so that a paused clock repeats itself.
-#[derive(Debug, Default)]
-pub struct Patience(u32);
-
-impl Iterator for Patience {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let delay = Duration::from_millis(100).saturating_mul(2_u32.saturating_pow(self.0));
-        self.0 = self.0.saturating_add(1);
-        Some(delay.min(Duration::from_secs(5)))
-    }
-}
-
-impl Backoff for Patience {
-    fn reset(&mut self) {
-        self.0 = 0;
-    }
 }
 
 #[cfg(test)]

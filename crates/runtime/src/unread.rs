@@ -1,6 +1,6 @@
 //! Objects as the server sent them, of which nothing but names and versions has been read.
 //!
-//! All watches are watches of these. One that cannot be read, whoever wrote it, does not keep the others from being seen, and
+//! What keeps a cache in step is a watch of these. One that cannot be read, whoever wrote it, does not keep the others from being seen, and
 //! what makes a watch is compiled once, not for every kind.
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde_json::value::RawValue;
 
-use crate::cache::Patience;
+use crate::patience::Patience;
 
 /// One of them.
 #[derive(Clone, Debug)]
