@@ -6,8 +6,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use crate::idle::idle;
 use crate::test::{cache, find};
 use crate::{Outcome, root};
 
@@ -36,6 +37,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// Makes sure that the programs are there and gives their folder.
 pub(crate) fn provide() -> Result<PathBuf, Failure> {
+    provide_with(|| Command::new("go"))
+}
+
+/// The same, built while nobody else wants the processor.
+pub(crate) fn provide_when_idle() -> Result<PathBuf, Failure> {
+    provide_with(|| idle("go"))
+}
+
+fn provide_with(compiler: fn() -> Command) -> Result<PathBuf, Failure> {
     if let Some(folder) = built()? {
         return Ok(folder);
     }
@@ -48,10 +58,11 @@ pub(crate) fn provide() -> Result<PathBuf, Failure> {
     let (version, folder) = (version()?, folder()?);
     fs::create_dir_all(&folder)?;
     println!("building the servers of Kubernetes {version}; this takes about ten minutes of two cores, once");
+    fetch()?;
     for (place, (program, package)) in PROGRAMS.into_iter().enumerate() {
         if !folder.join(program).is_file() {
             println!("  {}/{} {program}", place + 1, PROGRAMS.len());
-            build(&version, program, package, &folder)?;
+            build(compiler(), &version, program, package, &folder)?;
         }
     }
     Ok(folder)
@@ -76,10 +87,21 @@ pub(crate) fn version() -> Result<String, Failure> {
     Ok(version.ok_or_else(|| format!("{} names no release of Kubernetes", file.display()))?.to_owned())
 }
 
+/// Fetches all modules, without waiting for the processor: who is slow to answer is hung up on.
+fn fetch() -> Outcome {
+    let packages = PROGRAMS.map(|(_, package)| package);
+    let mut command = Command::new("go");
+    command.args(["list", "-mod=readonly", "-deps"]).args(packages).stdout(Stdio::null());
+    if !command.current_dir(root().join("xtask/kube")).status()?.success() {
+        return Err("the modules of the servers could not be fetched".into());
+    }
+    Ok(())
+}
+
 /// A build that is interrupted leaves no program that looks finished.
-fn build(version: &str, program: &str, package: &str, folder: &Path) -> Outcome {
+fn build(mut compiler: Command, version: &str, program: &str, package: &str, folder: &Path) -> Outcome {
     let unfinished = folder.join(format!("{program}.unfinished"));
-    let status = Command::new("go")
+    let status = compiler
         .args(["build", "-mod=readonly", "-ldflags", &stamp(version), "-o"])
         .arg(&unfinished)
         .arg(package)

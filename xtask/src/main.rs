@@ -10,6 +10,7 @@ mod crds;
 mod deploy;
 mod fuzz;
 mod generated;
+mod idle;
 mod image;
 mod kube;
 mod servers;

@@ -3,7 +3,7 @@
 use std::process::Child;
 
 use crate::Outcome;
-use crate::test::built::Built;
+use crate::test::built::{Built, Name};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -61,9 +61,8 @@ impl Simulation {
     /// paused, so it may take as long as it likes.
     pub(crate) fn begin(args: &Args, idle: bool) -> Result<Self, Failure> {
         let [package, program, test] = args.of.test();
-        let built = Built::all()?;
-        let mut command =
-            if idle { built.idle_tests_of(package, program)? } else { built.tests_of(package, program)? };
+        let (built, name) = (Built::all()?, Name::new(package, program));
+        let mut command = if idle { built.idle_tests_of(&name)? } else { built.tests_of(&name)? };
         command
             .args(["--ignored", "--exact", "--nocapture", test])
             .env("SEEDS", args.seeds.to_string())

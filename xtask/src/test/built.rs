@@ -10,11 +10,25 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::cargo::cargo;
+use crate::idle::idle;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Where each is, by package and target.
-pub(crate) struct Built(BTreeMap<(String, String), Place>);
+/// Where each is.
+pub(crate) struct Built(BTreeMap<Name, Place>);
+
+/// How a program of tests is called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Name {
+    pub(crate) package: String,
+    pub(crate) target: String,
+}
+
+impl Name {
+    pub(crate) fn new(package: &str, target: &str) -> Self {
+        Self { package: package.to_owned(), target: target.to_owned() }
+    }
+}
 
 struct Place {
     program: PathBuf,
@@ -35,42 +49,46 @@ impl Built {
         Ok(Self(read(&String::from_utf8(output.stdout)?)))
     }
 
-    /// Runs all tests of one.
-    pub(crate) fn tests_of(&self, package: &str, target: &str) -> Result<Command, Failure> {
-        let place = self.place(package, target)?;
+    /// All there are.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Name> {
+        self.0.keys()
+    }
+
+    /// Runs all tests of one, as Cargo would.
+    pub(crate) fn tests_of(&self, name: &Name) -> Result<Command, Failure> {
+        let place = self.place(name)?;
         let mut command = Command::new(&place.program);
-        command.current_dir(&place.folder);
+        command.current_dir(&place.folder).env("CARGO_PKG_NAME", &name.package);
         Ok(command)
     }
 
     /// The same, while nobody else wants the processor; they end with the thread that starts them.
-    pub(crate) fn idle_tests_of(&self, package: &str, target: &str) -> Result<Command, Failure> {
-        let place = self.place(package, target)?;
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--", "chrt", "--idle", "0"]);
-        command.arg(&place.program).current_dir(&place.folder);
+    pub(crate) fn idle_tests_of(&self, name: &Name) -> Result<Command, Failure> {
+        let place = self.place(name)?;
+        let mut command = idle(&place.program);
+        command.current_dir(&place.folder);
         Ok(command)
     }
 
-    fn place(&self, package: &str, target: &str) -> Result<&Place, Failure> {
-        let key = (package.to_owned(), target.to_owned());
-        Ok(self.0.get(&key).ok_or_else(|| format!("{package} has no tests {target}"))?)
+    fn place(&self, name: &Name) -> Result<&Place, Failure> {
+        let Name { package, target } = name;
+        Ok(self.0.get(name).ok_or_else(|| format!("{package} has no tests {target}"))?)
     }
 }
 
 /// Reads what Cargo says of what it has built, a line each.
-fn read(messages: &str) -> BTreeMap<(String, String), Place> {
+fn read(messages: &str) -> BTreeMap<Name, Place> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     messages.filter_map(|message| test_program(&message)).collect()
 }
 
-fn test_program(message: &Value) -> Option<((String, String), Place)> {
-    let (target, folder) = (&message["target"], Path::new(message["manifest_path"].as_str()?).parent()?);
-    let is_test = target["kind"].as_array()?.iter().any(|kind| kind == "test");
+fn test_program(message: &Value) -> Option<(Name, Place)> {
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
+    let is_test = message["profile"]["test"].as_bool()?;
     let program = message["executable"].as_str().filter(|_| is_test)?;
     let package = format!("tombolo-{}", folder.file_name()?.to_str()?);
     let place = Place { program: program.into(), folder: folder.to_owned() };
-    Some(((package, target["name"].as_str()?.to_owned()), place))
+    Some((Name::new(&package, message["target"]["name"].as_str()?), place))
 }
 
 #[cfg(test)]
@@ -80,12 +98,15 @@ mod tests {
     #[test]
     fn programs_of_tests_are_found_among_all_that_cargo_builds() {
         let messages = r#"
-{"reason":"compiler-artifact","manifest_path":"/w/crates/agent/Cargo.toml","target":{"kind":["lib"],"name":"tombolo_agent"},"executable":"/t/tombolo_agent-1"}
-{"reason":"compiler-artifact","manifest_path":"/w/crates/agent/Cargo.toml","target":{"kind":["test"],"name":"services"},"executable":"/t/services-2"}
+{"reason":"compiler-artifact","manifest_path":"/w/crates/cli/Cargo.toml","target":{"kind":["bin"],"name":"tombolo"},"profile":{"test":false},"executable":"/t/tombolo"}
+{"reason":"compiler-artifact","manifest_path":"/w/crates/agent/Cargo.toml","target":{"kind":["lib"],"name":"tombolo_agent"},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","manifest_path":"/w/crates/agent/Cargo.toml","target":{"kind":["lib"],"name":"tombolo_agent"},"profile":{"test":true},"executable":"/t/tombolo_agent-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/crates/agent/Cargo.toml","target":{"kind":["test"],"name":"services"},"profile":{"test":true},"executable":"/t/services-2"}
 {"reason":"build-finished","success":true}"#;
         let found = read(messages);
-        assert_eq!(found.len(), 1);
-        let place = &found[&("tombolo-agent".to_owned(), "services".to_owned())];
+        let targets: Vec<&str> = found.keys().map(|name| name.target.as_str()).collect();
+        assert_eq!(targets, ["services", "tombolo_agent"]);
+        let place = &found[&Name::new("tombolo-agent", "services")];
         assert_eq!(
             (place.program.as_path(), place.folder.as_path()),
             (Path::new("/t/services-2"), Path::new("/w/crates/agent"))

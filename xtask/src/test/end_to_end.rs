@@ -6,12 +6,12 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::built::Built;
+use super::built::{Built, Name};
 use super::keeper::{HASTE, Keeper};
+use super::meanwhile::Meanwhile;
 use super::outcome::{Outcomes, Verdict, follow};
 use super::path_with;
 use crate::kube;
-use crate::simulate::Simulation;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -90,24 +90,12 @@ const FEW: &str = "--test-threads=2";
 /// What is said of those that needed a second attempt.
 const SECOND: &str = "only at the second attempt, alone";
 
-/// Runs them on the embedded server, with all their modules.
-pub(crate) fn run_embedded(tools: &[PathBuf]) -> Result<Outcomes, Failure> {
-    let (built, path) = (Built::all()?, path_with(tools.iter().cloned())?);
-    let mut all = Outcomes::default();
-    for program in &PROGRAMS {
-        let mut command = built.tests_of(program.package, program.target)?;
-        command.env("PATH", &path).env(SERVER, "embedded");
-        all.add(run(program, command)?);
-    }
-    Ok(all)
-}
-
 /// Runs them on the real servers in `folder`, with `meanwhile` in the processor's idle time. Returns also those that were not
 /// begun, because it was too late.
 pub(crate) fn run_real(
     tools: &[PathBuf],
     folder: &Path,
-    meanwhile: Option<Simulation>,
+    meanwhile: Meanwhile,
     deadline: Option<Instant>,
 ) -> Result<(Outcomes, Vec<&'static str>), Failure> {
     let path = path_with(tools.iter().cloned().chain([folder.to_owned()]))?;
@@ -117,7 +105,7 @@ pub(crate) fn run_real(
     let (mut outcomes, mut not_begun) = real.run(shared, LANES)?;
     // What is left has the processor for itself: servers of others are not idle even if nobody asks them for anything.
     drop(keeper);
-    meanwhile.map_or(Ok(()), Simulation::finish)?;
+    meanwhile.finish()?;
     real.socket = None;
     let (of_own, left) = real.run(own, 1)?;
     outcomes.add(of_own);
@@ -179,12 +167,12 @@ impl Real {
         let modules = program.embedded.iter().flat_map(|(module, _)| ["--skip", module]);
         let mut command = self.tests_of(program)?;
         command.arg(program.threads).args(modules);
-        run(program, command)
+        follow(command, program.target)
     }
 
     fn tests_of(&self, program: &Program) -> Result<Command, Failure> {
-        let mut command = self.built.tests_of(program.package, program.target)?;
-        command.env("PATH", &self.path).env(SERVER, "kube").envs([HASTE]);
+        let mut command = self.built.tests_of(&Name::new(program.package, program.target))?;
+        command.env("PATH", &self.path).env(SERVER, "kube").envs(HASTE);
         command.envs(self.socket.iter().map(|socket| (KEEPER, socket)));
         Ok(command)
     }
@@ -195,21 +183,10 @@ impl Real {
         println!("\n{} {test} failed; once more, alone", program.target);
         let mut command = self.tests_of(program)?;
         command.args(["--exact", test]);
-        let (well, outcomes) = follow(command, program.target)?;
+        let outcomes = follow(command, program.target)?;
         let passed = |verdict: &Verdict| matches!(verdict, Verdict::Passed | Verdict::PassedBut(_));
-        Ok(well && outcomes.count(passed) == 1)
+        Ok(!outcomes.has_failures() && outcomes.count(passed) == 1)
     }
-}
-
-/// Runs the tests of one.
-fn run(program: &Program, command: Command) -> Result<Outcomes, Failure> {
-    let begin = Instant::now();
-    let (well, mut outcomes) = follow(command, program.target)?;
-    println!("{} {} took {} s", program.package, program.target, begin.elapsed().as_secs());
-    if !well && outcomes.count(|verdict| *verdict == Verdict::Failed) == 0 {
-        outcomes.set(program.target, "the program itself", Verdict::Failed);
-    }
-    Ok(outcomes)
 }
 
 /// How the servers are called in tables.

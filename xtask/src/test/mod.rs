@@ -7,10 +7,12 @@
 pub(crate) mod built;
 pub(crate) mod debian;
 mod dns;
+mod embedded;
 mod end_to_end;
 mod helm;
 pub(crate) mod keeper;
 mod kubectl;
+mod meanwhile;
 mod outcome;
 mod python;
 mod table;
@@ -19,11 +21,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use self::meanwhile::Meanwhile;
 use self::outcome::{Outcomes, Verdict};
 use self::table::Column;
 use crate::cargo::cargo;
-use crate::simulate::Simulation;
-use crate::{Outcome, kube, root, simulate};
+use crate::{Outcome, root};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -56,49 +58,48 @@ pub(crate) fn run(args: &Args) -> Outcome {
     debian::provide(&debian::OF_TESTS)?;
     let wanted = |server| args.on == server || args.on == Server::All;
     // Whoever asks for certain tests means neither the many seeds nor real servers.
-    let seeds = (wanted(Server::Embedded) && args.rest.is_empty()).then(simulate::Args::default);
-    let meanwhile = seeds.map(|seeds| Simulation::begin(&seeds, true)).transpose()?;
+    if !args.rest.is_empty() {
+        return run_some(&tools, &args.rest);
+    }
+    let meanwhile = Meanwhile::begin(wanted(Server::Kube), wanted(Server::Embedded));
     let mut embedded = None;
     if wanted(Server::Embedded) {
-        let (well, outcomes) = run_embedded(&tools, &args.rest)?;
-        if !well {
+        let outcomes = embedded::run(&tools)?;
+        if outcomes.has_failures() {
             return Err("some tests failed".into());
         }
         println!("\nleft out on the embedded server:");
         outcomes.left_out().iter().for_each(|line| println!("  {line}"));
         embedded = Some(outcomes);
     }
-    if !args.rest.is_empty() {
-        return Ok(());
-    }
     if wanted(Server::Kube) {
         return run_real(&tools, embedded, meanwhile, args, deadline);
     }
-    meanwhile.map_or(Ok(()), Simulation::finish)?;
+    meanwhile.finish()?;
     println!("\nNOT RUN on real API servers: cargo xtask test --on kube does it");
     Ok(())
 }
 
-/// All tests, on the embedded server where they need one.
-fn run_embedded(tools: &[PathBuf], rest: &[String]) -> Result<(bool, Outcomes), Box<dyn std::error::Error>> {
+/// The tests that Cargo is asked for, on the embedded server where they need one.
+fn run_some(tools: &[PathBuf], rest: &[String]) -> Outcome {
     let mut command = cargo();
     command.args(["test", "--workspace", "--locked"]).args(rest);
     command.env("PATH", path_with(tools.iter().cloned())?);
-    outcome::follow(command, "")
+    if command.status()?.success() { Ok(()) } else { Err("some tests failed".into()) }
 }
 
 /// The end-to-end tests on real servers. A machine that cannot build them is told so, at the end, where it is read.
 fn run_real(
     tools: &[PathBuf],
     embedded: Option<Outcomes>,
-    meanwhile: Option<Simulation>,
+    meanwhile: Meanwhile,
     args: &Args,
     deadline: Option<Instant>,
 ) -> Outcome {
-    let folder = match kube::provide() {
+    let folder = match meanwhile.servers() {
         Ok(folder) => folder,
         Err(error) if args.on == Server::All && find("go").is_none() => {
-            meanwhile.map_or(Ok(()), Simulation::finish)?;
+            meanwhile.finish()?;
             println!("\nNOT RUN on real API servers: {error}");
             return Ok(());
         }
@@ -114,7 +115,7 @@ fn run_real(
     // The page compares, so whoever runs only these runs them here, too.
     let embedded = match embedded {
         Some(outcomes) => Some(outcomes),
-        None if args.bless => Some(end_to_end::run_embedded(tools)?),
+        None if args.bless => Some(embedded::run(tools)?),
         None => None,
     };
     if !not_begun.is_empty() {
@@ -124,8 +125,7 @@ fn run_real(
             [Column { title: "embedded", outcomes: embedded }, Column { title: &title, outcomes: &real }];
         publish(&table::page(&columns), args)?;
     }
-    let failed = |outcomes: &Outcomes| outcomes.count(|verdict| *verdict == Verdict::Failed) > 0;
-    match (failed(&real), embedded.as_ref().is_some_and(failed)) {
+    match (real.has_failures(), embedded.is_some_and(|outcomes| outcomes.has_failures())) {
         (true, _) => Err("some tests failed on real API servers".into()),
         (false, true) => Err("some tests failed on the embedded server".into()),
         (false, false) => Ok(()),
@@ -153,11 +153,7 @@ fn report(title: &str, outcomes: &Outcomes) {
         count(&|verdict| *verdict == Verdict::Failed),
         count(&|verdict| matches!(verdict, Verdict::LeftOut(_))),
     );
-    for program in &end_to_end::PROGRAMS {
-        for (test, _) in outcomes.of(program.target).filter(|(_, verdict)| **verdict == Verdict::Failed) {
-            println!("  failed: {} {test}", program.target);
-        }
-    }
+    outcomes.failed().for_each(|(program, test)| println!("  failed: {program} {test}"));
 }
 
 /// Writes the table, or says that it is old.

@@ -1,8 +1,9 @@
-//! What came of tests, read from what `cargo test` prints while a person reads it, too.
+//! What came of tests, read from what their programs print while a person reads it, too.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Command;
+use std::time::Instant;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -40,6 +41,16 @@ impl Outcomes {
     pub(crate) fn of<'a>(&'a self, program: &'a str) -> impl Iterator<Item = (&'a str, &'a Verdict)> {
         let own = self.0.iter().filter(move |((other, _), _)| other == program);
         own.map(|((_, test), verdict)| (test.as_str(), verdict))
+    }
+
+    /// Those that failed, by program and test.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let failed = self.0.iter().filter(|(_, verdict)| **verdict == Verdict::Failed);
+        failed.map(|((program, test), _)| (program.as_str(), test.as_str()))
+    }
+
+    pub(crate) fn has_failures(&self) -> bool {
+        self.failed().next().is_some()
     }
 
     /// Those that could not run, as `program: test (why)`.
@@ -87,21 +98,12 @@ impl Outcomes {
         }
     }
 
-    /// Takes note of a line that `cargo test` prints; `program` is the one that runs.
-    fn read(&mut self, program: &mut String, line: &str) {
-        if let Some(started) = started(line) {
-            *program = started;
-        } else if let Some((test, verdict)) = ended(line) {
+    /// Takes note of a line that a program of tests prints.
+    fn read(&mut self, program: &str, line: &str) {
+        if let Some((test, verdict)) = ended(line) {
             self.set(program, test, verdict);
         }
     }
-}
-
-/// `Running tests/leader.rs (target/debug/deps/leader-0123456789abcdef)`
-fn started(line: &str) -> Option<String> {
-    let (_, path) = line.trim_start().strip_prefix("Running ")?.rsplit_once('(')?;
-    let file = path.trim_end().trim_end_matches(')').rsplit('/').next()?;
-    Some(file.rsplit_once('-').map_or(file, |(name, _)| name).to_owned())
 }
 
 /// `test module::name ... ok`
@@ -116,28 +118,32 @@ fn ended(line: &str) -> Option<(&str, Verdict)> {
     Some((test.split(" - ").next().unwrap_or(test), verdict))
 }
 
-/// Runs `cargo test`, or the tests of one `program`, lets a person read what is said, and reads along. Says whether it ended
-/// well. Every line begins with the name of the program, if there is one: others may run at the same time.
-pub(crate) fn follow(mut command: Command, program: &str) -> Result<(bool, Outcomes), Failure> {
+/// Runs tests of a `program`, lets a person read what is said, and reads along. Every line begins with the name of the program:
+/// others may run at the same time.
+pub(crate) fn follow(mut command: Command, program: &str) -> Result<Outcomes, Failure> {
+    let begin = Instant::now();
     let left_out = std::env::temp_dir().join(format!("tombolo-left-out-{}-{program}", std::process::id()));
-    let label = if program.is_empty() { String::new() } else { format!("{program} | ") };
     command.env("TOMBOLO_TEST_LEFT_OUT", &left_out);
     // One pipe for both, so that lines come in the order in which they were written.
     let (reader, writer) = std::io::pipe()?;
     let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
     // The command holds the other end, too; the pipe ends when nobody does.
     drop(command);
-    let (mut outcomes, mut program) = (Outcomes::default(), program.to_owned());
+    let mut outcomes = Outcomes::default();
     for line in BufReader::new(reader).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
-        outcomes.read(&mut program, &line);
-        writeln!(std::io::stdout(), "{label}{line}")?;
+        outcomes.read(program, &line);
+        writeln!(std::io::stdout(), "{program} | {line}")?;
     }
     let list = std::fs::read_to_string(&left_out).unwrap_or_default();
     outcomes.note(&list);
     let _ = std::fs::remove_file(&left_out);
-    Ok((child.wait()?.success(), outcomes))
+    if !child.wait()?.success() && !outcomes.has_failures() {
+        outcomes.set(program, "the program itself", Verdict::Failed);
+    }
+    println!("{program} took {} s", begin.elapsed().as_secs());
+    Ok(outcomes)
 }
 
 #[cfg(test)]
@@ -145,27 +151,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_read_from_what_cargo_prints() {
+    fn outcomes_are_read_from_what_programs_print() {
         let printed = "\
-     Running unittests src/main.rs (/target/debug/deps/tombolo-0123)
-running 1 test
+running 4 tests
 test plain ... ok
 test slow ... ok
-     Running tests/hub/main.rs (/target/debug/deps/load_balancers-4567)
 test a::b ... FAILED
 test c ... ignored, takes SEED
 test long has been running for over 60 seconds
-test result: FAILED. 0 passed";
-        let (mut outcomes, mut program) = (Outcomes::default(), String::new());
-        printed.lines().for_each(|line| outcomes.read(&mut program, line));
-        outcomes.note("left out\tload_balancers::d::e\tno time\nrelaxed\ttombolo::slow\tnot how soon\n");
-        outcomes.note("relaxed\ttombolo::slow\tnot how often\nrelaxed\tload_balancers::a::b\tnot how soon\n");
+test result: FAILED. 2 passed";
+        let mut outcomes = Outcomes::default();
+        printed.lines().for_each(|line| outcomes.read("hub", line));
+        outcomes.note("left out\thub::d::e\tno time\nrelaxed\thub::slow\tnot how soon\n");
+        outcomes.note("relaxed\thub::slow\tnot how often\nrelaxed\thub::a::b\tnot how soon\n");
         let mut expected = Outcomes::default();
-        expected.set("load_balancers", "d::e", Verdict::LeftOut("no time".to_owned()));
-        expected.set("tombolo", "plain", Verdict::Passed);
-        expected.set("tombolo", "slow", Verdict::PassedBut("not how soon; not how often".to_owned()));
-        expected.set("load_balancers", "a::b", Verdict::Failed);
-        expected.set("load_balancers", "c", Verdict::Ignored);
+        expected.set("hub", "d::e", Verdict::LeftOut("no time".to_owned()));
+        expected.set("hub", "plain", Verdict::Passed);
+        expected.set("hub", "slow", Verdict::PassedBut("not how soon; not how often".to_owned()));
+        expected.set("hub", "a::b", Verdict::Failed);
+        expected.set("hub", "c", Verdict::Ignored);
         assert_eq!(outcomes, expected);
     }
 }
