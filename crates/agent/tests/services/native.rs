@@ -261,6 +261,7 @@ async fn a_user_takes_the_name_over_by_replacing_the_service_that_was_made() {
     until("derived", || async { b.mcs_import().await.is_some() }).await;
     annotate(b, Some("LocalAndRemote")).await;
     reaches(b, &[REMOTE]).await;
+    until("the Service is made", || async { service(b).await.is_some() }).await;
     let address = service(b).await.unwrap().spec.unwrap().cluster_ip;
     let mut theirs = local_service();
     theirs["spec"]["ports"] = json!([{"port": 8080}]);

@@ -111,18 +111,29 @@ pub(crate) fn meaning(slice: &EndpointSlice) -> Value {
 
 /// As JSON without nulls, empty maps and empty lists.
 pub(crate) fn lean(value: impl Serialize) -> Value {
-    match json!(value) {
+    let mut value = json!(value);
+    thin(&mut value);
+    value
+}
+
+fn thin(value: &mut Value) {
+    match value {
         Value::Object(fields) => {
-            let fields = fields.into_iter().map(|(key, value)| (key, lean(value)));
-            Value::Object(fields.filter(|(_, value)| !is_nothing(value)).collect())
+            fields.values_mut().for_each(thin);
+            fields.retain(|_, value| !is_nothing(value));
         }
-        Value::Array(items) => items.into_iter().map(lean).collect(),
-        other => other,
+        Value::Array(items) => items.iter_mut().for_each(thin),
+        _ => {}
     }
 }
 
 fn is_nothing(value: &Value) -> bool {
-    value.is_null() || value == &json!({}) || value == &json!([])
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
 }
 
 /// What an imported slice is of.
