@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tombolo_api::tombolo::{HUB_ACCOUNT, TOKEN_KEY};
 use tombolo_model::names;
-use tombolo_runtime::{LONGEST_ATTEMPT, in_time, request_token};
+use tombolo_runtime::{LONGEST_ATTEMPT, in_time, request_token, with_causes};
 
 use crate::shared::Shared;
 use crate::write::merge_params;
@@ -86,7 +86,7 @@ pub(crate) async fn run(shared: &Shared) {
         let pause = match in_time(LONGEST_ATTEMPT, look(shared, name, &mut known)).await {
             Ok(rest) => rest.clamp(PAUSE, LOOK_EVERY),
             Err(error) => {
-                tracing::warn!(%error, secret = name, "the token for the hub could not be renewed; trying again");
+                tracing::warn!(error = %with_causes(&error), secret = name, "the token for the hub could not be renewed; trying again");
                 PAUSE
             }
         };

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tombolo_api::tombolo::{HEARTBEAT, Membership, MembershipSpec, MembershipStatus, STATEMENT};
 use tombolo_model::names;
-use tombolo_runtime::{Key, in_time};
+use tombolo_runtime::{Key, in_time, with_causes};
 
 use crate::config::Config;
 use crate::progress::Report;
@@ -51,7 +51,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 match outcome {
                     Ok(()) => shared.note_heartbeat(),
                     Err(error) if is_refused(&error) && is_taken(&shared) => return tell_taken(&shared, &error),
-                    Err(error) => tracing::warn!(%error, "the heartbeat did not reach the hub"),
+                    Err(error) => tracing::warn!(error = %with_causes(&error), "the heartbeat did not reach the hub"),
                 }
             }
             () = sleep_until(next_report) => {

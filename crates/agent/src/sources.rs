@@ -19,7 +19,7 @@ use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL};
 use tombolo_model::liveness::{self, Beat, Liveness, Patience, Pulse};
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Controller, Key, Next, Queue, in_time, unless_there};
+use tombolo_runtime::{Controller, Key, Next, Queue, in_time, unless_there, with_causes};
 
 use crate::shared::{Shared, source_of};
 use crate::write::{apply_params, delete, is_ours, merge_params};
@@ -45,7 +45,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     loop {
         looks.tick().await;
         if let Err(error) = keeper.look().await {
-            tracing::warn!(%error, "the leases of sources could not be kept");
+            tracing::warn!(error = %with_causes(&error), "the leases of sources could not be kept");
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tombolo_api::tombolo::{ANNOUNCED_ANNOTATION, ANNOUNCER_LABEL};
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{Beat, Liveness, Patience, Pulse};
-use tombolo_runtime::Key;
+use tombolo_runtime::{Key, with_causes};
 
 use crate::shared::{Shared, WRITER};
 
@@ -90,7 +90,7 @@ async fn renew(shared: &Shared, holder: &str, claims: &BTreeSet<IpAddr>) {
     let patch = Patch::Apply(&lease);
     let written = timeout(config.dead_after, api.patch(&name, &params, &patch)).await;
     if let Ok(Err(error)) = written {
-        tracing::warn!(%error, "the heartbeat of this node could not be written");
+        tracing::warn!(error = %with_causes(&error), "the heartbeat of this node could not be written");
     }
 }
 

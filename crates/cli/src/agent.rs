@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use tombolo_agent::{Agent, Config, Metrics};
 use tombolo_api::service::IpFamily;
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Candidate, Readiness};
+use tombolo_runtime::{Candidate, Readiness, with_causes};
 
 use crate::connect::Way;
 use crate::failure::Failure;
@@ -144,7 +144,7 @@ async fn ask_hub(agent: &Agent, config: &Config) -> Result<(), Failure> {
             Err(refused(Error::Api(status)).hint(hint))
         }
         Err(error) => {
-            tracing::warn!(%error, "the hub is out of reach; trying again");
+            tracing::warn!(error = %with_causes(&error), "the hub is out of reach; trying again");
             Ok(())
         }
     }

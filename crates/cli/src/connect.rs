@@ -9,7 +9,7 @@ use kube::api::{ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use tombolo_runtime::unless_there;
+use tombolo_runtime::{unless_there, with_causes};
 
 use crate::failure::Failure;
 
@@ -45,7 +45,7 @@ where
             Err(Failure::new(what).because(kube::Error::Api(status)).hint(hint.to_owned()))
         }
         Err(error) => {
-            tracing::warn!(%error, "the API server is out of reach; trying again");
+            tracing::warn!(error = %with_causes(&error), "the API server is out of reach; trying again");
             Ok(())
         }
         Ok(_) => Ok(()),

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tombolo_apiserver::Options;
+use tombolo_apiserver::{Authority, Context, Options, kubeconfig};
 use tombolo_testkit::{Cluster, EDITIONS, Kubectl, eventually, exported_echo, serve_all};
 
 /// Much longer than anything here takes; what reaches it hangs.
@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A hub and two members without agents; dropped, they end.
 struct Fleet {
     kubectl: Kubectl,
-    _clusters: Vec<Cluster>,
-    _runtime: Runtime,
+    clusters: Vec<Cluster>,
+    runtime: Runtime,
 }
 
 impl Fleet {
@@ -37,7 +37,7 @@ impl Fleet {
             kubectl.run(&format!("--context=hub create namespace tombolo-{member}")).succeeds();
             kubectl.run(&format!("--context={member} create namespace demo")).succeeds();
         }
-        Self { kubectl, _clusters: clusters, _runtime: runtime }
+        Self { kubectl, clusters, runtime }
     }
 
     fn at(&self, context: &str) -> Kubectl {
@@ -216,6 +216,29 @@ fn what_cannot_work_is_said_at_the_start() {
         assert_eq!(code, Some(expected), "{options:?}: {said}");
         assert!(said.contains(part), "{options:?}: {part:?} is not in\n{said}");
     }
+}
+
+/// It may be replaced at any moment, so the agent goes on; but nobody would look for that behind a hub that is away.
+#[test]
+fn a_hub_that_shows_the_certificate_of_a_stranger_is_told_apart_from_one_that_is_away() {
+    let fleet = Fleet::start();
+    let contexts = fleet.clusters.iter().map(|cluster| fleet.runtime.block_on(cluster.serve()));
+    let stranger = Authority::new("stranger").expect("an authority");
+    let contexts: Vec<Context> = contexts
+        .map(|context| match context.name.as_str() {
+            "hub" => Context { authority: stranger.pem().to_owned(), ..context },
+            _ => context,
+        })
+        .collect();
+    fleet.kubectl.file("strange", &kubeconfig(&contexts));
+    let strange = fleet.kubectl.home().join("strange").display().to_string();
+    let agent = Agent::start(fleet.agent_with(&strange, "east", &["--cluster-id", "east"]));
+    eventually("the certificate is spoken of", || {
+        agent
+            .log()
+            .lines()
+            .any(|line| line.contains("the hub is out of reach") && line.contains("invalid peer certificate"))
+    });
 }
 
 #[test]

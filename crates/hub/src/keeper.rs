@@ -19,7 +19,7 @@ use tombolo_api::tombolo::HEARTBEAT;
 use tombolo_model::liveness::{Beat, Patience, Pulse};
 use tombolo_model::multi_cluster_service::{Readiness, ready_condition};
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Key, in_time, is_conflict, unless_gone};
+use tombolo_runtime::{Key, in_time, is_conflict, unless_gone, with_causes};
 
 use crate::shared::{Shared, WRITER, is_ready};
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         if let Err(error) = keeper.look().await
             && !is_conflict(&error)
         {
-            tracing::warn!(%error, "the health of clusters could not be told");
+            tracing::warn!(error = %with_causes(&error), "the health of clusters could not be told");
         }
     }
 }

@@ -17,7 +17,7 @@ use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Error, ResourceExt};
 use tokio::time::{MissedTickBehavior, interval};
 use tombolo_api::tombolo::HEARTBEAT;
-use tombolo_runtime::{Change, Key, in_time, is_place_gone, unless_there};
+use tombolo_runtime::{Change, Key, in_time, is_place_gone, unless_there, with_causes};
 
 use crate::shared::{Shared, WRITER};
 
@@ -55,7 +55,7 @@ pub(crate) async fn gone_back(shared: Arc<Shared>) {
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
                     let namespace = &shared.config.namespace;
-                    tracing::warn!(%error, namespace, "the hub's own heartbeat, Lease {HEARTBEAT}, was not written; until it is, no cluster is found to be silent");
+                    tracing::warn!(error = %with_causes(&error), namespace, "the hub's own heartbeat, Lease {HEARTBEAT}, was not written; until it is, no cluster is found to be silent");
                 }
             }
         }

@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tombolo_api::tombolo::HEARTBEAT;
 use tombolo_model::address::Declared;
 use tombolo_model::names;
-use tombolo_runtime::{Queue, in_time, is_place_gone};
+use tombolo_runtime::{Queue, in_time, is_place_gone, with_causes};
 use tombolo_works::{Member, Works};
 
 use crate::clusters::Clusters;
@@ -65,7 +65,9 @@ async fn beat(shared: Arc<Shared>, member: PushMember, clusters: Arc<Queue<Strin
             Ok(()) => {}
             // The cluster is only about to join, or leaving.
             Err(error) if is_place_gone(&error) => clusters.add(member.cluster.to_string()),
-            Err(error) => tracing::warn!(%error, cluster = %member.cluster, "its heartbeat was not written"),
+            Err(error) => {
+                tracing::warn!(error = %with_causes(&error), cluster = %member.cluster, "its heartbeat was not written")
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
+use tombolo_runtime::with_causes;
 
 use crate::directory::Directory;
 use crate::error::{Doing as _, Error};
@@ -150,17 +151,11 @@ impl Asker {
     pub(crate) async fn answer(mut self, reply: Result<String, Error>) -> Self {
         let reply = match reply {
             Ok(said) => Reply::Done(said),
-            Err(error) => Reply::Refused(told(&error)),
+            Err(error) => Reply::Refused(with_causes(&error)),
         };
         let mut line = serde_json::to_vec(&reply).unwrap_or_default();
         line.push(b'\n');
         let _ = self.stream.write_all(&line).await;
         self
     }
-}
-
-/// An error with its causes.
-fn told(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

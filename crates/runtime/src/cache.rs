@@ -16,6 +16,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use crate::causes::with_causes;
 use crate::key::Key;
 use crate::signal::Signal;
 use crate::trim::keep_applied;
@@ -253,7 +254,7 @@ where
                 listed.extend(read(&object).map(|read| (Key::of(&object), cache.keep(read))));
             }
             Ok(Event::InitDone) => cache.replace(std::mem::take(&mut listed)),
-            Err(error) => tracing::warn!(%error, "a watch was interrupted"),
+            Err(error) => tracing::warn!(error = %with_causes(&error), "a watch was interrupted"),
         }
     }
 }

@@ -11,6 +11,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Error};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::causes::with_causes;
 use crate::clock::Clock;
 
 /// What a candidate needs to know.
@@ -115,7 +116,9 @@ impl Candidate {
             match timeout(left, self.renew(api)).await {
                 Ok(Ok(true)) => renewed = Instant::now(),
                 Ok(Ok(false)) => return,
-                Ok(Err(error)) => tracing::warn!(%error, "leadership could not be renewed"),
+                Ok(Err(error)) => {
+                    tracing::warn!(error = %with_causes(&error), "leadership could not be renewed")
+                }
                 Err(_) => return,
             }
             if renewed.elapsed() >= self.deadline {

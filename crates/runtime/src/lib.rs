@@ -7,6 +7,7 @@
 mod admin;
 mod boxed;
 mod cache;
+mod causes;
 mod clock;
 mod complete;
 mod events;
@@ -27,6 +28,7 @@ mod write;
 pub use self::admin::Admin;
 pub use self::boxed::Boxed;
 pub use self::cache::{Cache, Change, follow};
+pub use self::causes::with_causes;
 pub use self::clock::{Clock, stamp};
 pub use self::complete::follow_completely;
 pub use self::events::{Events, News};

@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use kube::Error;
 use tokio::time::timeout;
 
+use crate::causes::with_causes;
 use crate::queue::Queue;
 
 /// An attempt that takes longer is given up.
@@ -92,10 +93,11 @@ pub async fn in_time<T>(limit: Duration, call: impl Future<Output = Result<T, Er
 
 /// Stale caches make conflicts; they are ordinary. Other failures are told once, not with every attempt.
 fn report(controller: &str, item: &impl Debug, failures: u32, error: &Error) {
+    let told = with_causes(error);
     if is_conflict(error) || failures > 3 {
-        tracing::debug!(controller, ?item, failures, %error, "will try again");
+        tracing::debug!(controller, ?item, failures, error = %told, "will try again");
     } else {
-        tracing::warn!(controller, ?item, failures, %error, "will try again");
+        tracing::warn!(controller, ?item, failures, error = %told, "will try again");
     }
 }
 

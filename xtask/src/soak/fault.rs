@@ -1,11 +1,11 @@
 //! What goes wrong, for a while, and what users do meanwhile.
 
-use std::error::Error;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio::time::sleep;
+use tombolo_runtime::with_causes;
 
 use super::fleet::{Fleet, id};
 use super::flood::Flood;
@@ -172,7 +172,7 @@ async fn see_expired(fleet: &Fleet) -> Result<(), Failure> {
         let Err(refused) = client.apiserver_version().await else {
             return Err("the hub was asked in spite of its certificate, which has run out".into());
         };
-        let said = chain(&refused);
+        let said = with_causes(&refused);
         if said.to_lowercase().contains("expired") {
             return Ok(());
         }
@@ -181,14 +181,4 @@ async fn see_expired(fleet: &Fleet) -> Result<(), Failure> {
         }
         sleep(Duration::from_millis(200)).await;
     }
-}
-
-/// An error with all its causes.
-fn chain(error: &dyn Error) -> String {
-    let (mut said, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        said = format!("{said}: {error}");
-        cause = error.source();
-    }
-    said
 }

@@ -13,6 +13,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 use tombolo_apiserver::Context;
+use tombolo_runtime::with_causes;
 use tombolo_upstream::{ControlPlane, Etcd, Folder, Place, Programs, Settings};
 
 use super::BoxError;
@@ -184,7 +185,7 @@ impl Stock {
         match self.start(number, needs).await {
             Ok(whole) => self.put_back(number, Rc::new(whole)).await,
             Err(error) => {
-                *self.broken.borrow_mut() = Some(told(error.as_ref()));
+                *self.broken.borrow_mut() = Some(with_causes(error.as_ref()));
                 self.changed.notify_waiters();
             }
         }
@@ -217,7 +218,7 @@ impl Whole {
     /// Makes it what it was before any test.
     async fn prepare(&self) -> Result<Context, String> {
         self.control(true)?;
-        self.baseline.restore().await.map_err(|error| told(error.as_ref()))?;
+        self.baseline.restore().await.map_err(|error| with_causes(error.as_ref()))?;
         Ok(self.plane.borrow().context.clone())
     }
 
@@ -227,7 +228,7 @@ impl Whole {
             plane.kill_controllers();
             return Ok(());
         }
-        plane.revive_controllers().map_err(|error| told(&error))
+        plane.revive_controllers().map_err(|error| with_causes(&error))
     }
 }
 
@@ -235,10 +236,4 @@ async fn start_etcd(programs: &Programs) -> Result<(Etcd, Folder), tombolo_upstr
     let folder = Folder::new("etcd")?;
     let etcd = Etcd::start(&programs.etcd, folder.path(), IpAddr::V4(Ipv4Addr::LOCALHOST)).await?;
     Ok((etcd, folder))
-}
-
-/// An error with its causes.
-fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
