@@ -1,16 +1,5 @@
-//! The tests that run on every API server, and how they are run on real ones.
+//! The programs of tests that run on every API server.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
-
-use super::built::{Built, Name};
-use super::keeper::{HASTE, Keeper};
-use super::meanwhile::Meanwhile;
-use super::outcome::{Outcomes, Verdict, follow};
-use super::path_with;
 use crate::kube;
 
 type Failure = Box<dyn std::error::Error>;
@@ -22,16 +11,16 @@ pub(crate) struct Program {
     /// Modules that are left out on real servers, and why.
     pub(crate) embedded: &'static [(&'static str, &'static str)],
     /// How many of its tests run at the same time on real servers.
-    threads: &'static str,
+    pub(crate) threads: &'static str,
     /// Whether its tests start all their servers themselves.
-    has_own_servers: bool,
+    pub(crate) has_own_servers: bool,
 }
 
 const fn program(package: &'static str, target: &'static str) -> Program {
     Program { package, target, embedded: &[], threads: MANY, has_own_servers: false }
 }
 
-/// The longest first, so that lanes end at the same time.
+/// The longest first, so that they end at the same time.
 pub(crate) const PROGRAMS: [Program; 18] = [
     program("tombolo-agent", "services"),
     Program {
@@ -73,121 +62,10 @@ pub(crate) const PROGRAMS: [Program; 18] = [
 
 /// What the playground itself is like is tested where it starts in milliseconds; `real_servers::` has what is different.
 const ITS_OWN: &str = "it is about the playground and its own servers";
-/// The variable that the test kit reads.
-const SERVER: &str = "TOMBOLO_TEST_APISERVER";
-
-/// The variable that tells it where to find real clusters.
-const KEEPER: &str = "TOMBOLO_TEST_KEEPER";
-
-/// So many programs run at the same time on real servers: while the last tests of one wait, others begin.
-const LANES: usize = 2;
-
 /// Each test has servers of its own, and waits for them most of the time.
 const MANY: &str = "--test-threads=3";
 /// A playground starts all its servers anew, with the nodes of three clusters.
 const FEW: &str = "--test-threads=2";
-
-/// What is said of those that needed a second attempt.
-const SECOND: &str = "only at the second attempt, alone";
-
-/// Runs them on the real servers in `folder`, with `meanwhile` in the processor's idle time. Returns also those that were not
-/// begun, because it was too late.
-pub(crate) fn run_real(
-    tools: &[PathBuf],
-    folder: &Path,
-    meanwhile: Meanwhile,
-    deadline: Option<Instant>,
-) -> Result<(Outcomes, Vec<&'static str>), Failure> {
-    let path = path_with(tools.iter().cloned().chain([folder.to_owned()]))?;
-    let keeper = Keeper::start(folder)?;
-    let mut real = Real { built: Built::all()?, path, socket: Some(keeper.socket()), deadline };
-    let (own, shared): (Vec<_>, Vec<_>) = PROGRAMS.iter().partition(|program| program.has_own_servers);
-    let (mut outcomes, mut not_begun) = real.run(shared, LANES)?;
-    // What is left has the processor for itself: servers of others are not idle even if nobody asks them for anything.
-    drop(keeper);
-    meanwhile.finish()?;
-    real.socket = None;
-    let (of_own, left) = real.run(own, 1)?;
-    outcomes.add(of_own);
-    not_begun.extend(left);
-    for program in &PROGRAMS {
-        let failed = outcomes.of(program.target).filter(|(_, verdict)| **verdict == Verdict::Failed);
-        for test in failed.map(|(test, _)| test.to_owned()).collect::<Vec<_>>() {
-            if real.passes_alone(program, &test)? {
-                outcomes.set(program.target, &test, Verdict::PassedBut(SECOND.to_owned()));
-            }
-        }
-    }
-    Ok((outcomes, not_begun))
-}
-
-/// What programs of tests need to run on real servers.
-struct Real {
-    built: Built,
-    path: OsString,
-    /// Where the keeper of their clusters listens, unless each has its own.
-    socket: Option<PathBuf>,
-    deadline: Option<Instant>,
-}
-
-impl Real {
-    /// Runs programs, some at the same time. Returns also those that were not begun.
-    fn run(
-        &self,
-        programs: Vec<&'static Program>,
-        lanes: usize,
-    ) -> Result<(Outcomes, Vec<&'static str>), Failure> {
-        let queue = Mutex::new(programs.into_iter());
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let lane = || {
-            let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
-            while let Some(program) = next() {
-                if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-                    not_begun.push(program.target);
-                    continue;
-                }
-                outcomes.add(self.run_one(program).map_err(|failure| failure.to_string())?);
-            }
-            Ok::<_, String>((outcomes, not_begun))
-        };
-        let ended: Vec<_> = std::thread::scope(|scope| {
-            let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
-            lanes.into_iter().map(|lane| lane.join().expect("a lane ends")).collect()
-        });
-        let (mut outcomes, mut not_begun) = (Outcomes::default(), Vec::new());
-        for lane in ended {
-            let (of_lane, left) = lane?;
-            outcomes.add(of_lane);
-            not_begun.extend(left);
-        }
-        Ok((outcomes, not_begun))
-    }
-
-    fn run_one(&self, program: &Program) -> Result<Outcomes, Failure> {
-        let modules = program.embedded.iter().flat_map(|(module, _)| ["--skip", module]);
-        let mut command = self.tests_of(program)?;
-        command.arg(program.threads).args(modules);
-        follow(command, program.target)
-    }
-
-    fn tests_of(&self, program: &Program) -> Result<Command, Failure> {
-        let mut command = self.built.tests_of(&Name::new(program.package, program.target))?;
-        command.env("PATH", &self.path).env(SERVER, "kube").envs(HASTE);
-        command.envs(self.socket.iter().map(|socket| (KEEPER, socket)));
-        Ok(command)
-    }
-
-    /// Several tests share two cores with many servers, whose time cannot be paused: what fails there is given a second
-    /// attempt alone. That it needed one is told, in the table and at the end of the run.
-    fn passes_alone(&self, program: &Program, test: &str) -> Result<bool, Failure> {
-        println!("\n{} {test} failed; once more, alone", program.target);
-        let mut command = self.tests_of(program)?;
-        command.args(["--exact", test]);
-        let outcomes = follow(command, program.target)?;
-        let passed = |verdict: &Verdict| matches!(verdict, Verdict::Passed | Verdict::PassedBut(_));
-        Ok(!outcomes.has_failures() && outcomes.count(passed) == 1)
-    }
-}
 
 /// How the servers are called in tables.
 pub(crate) fn title() -> Result<String, Failure> {
@@ -198,6 +76,7 @@ pub(crate) fn title() -> Result<String, Failure> {
 mod tests {
     use std::collections::BTreeSet;
     use std::fs;
+    use std::path::{Path, PathBuf};
 
     use super::*;
     use crate::root;

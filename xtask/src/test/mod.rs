@@ -7,14 +7,16 @@
 pub(crate) mod built;
 pub(crate) mod debian;
 mod dns;
-mod embedded;
 mod end_to_end;
 mod helm;
 pub(crate) mod keeper;
 mod kubectl;
+mod lanes;
 mod meanwhile;
 mod outcome;
 mod python;
+mod real;
+mod suite;
 mod table;
 
 use std::ffi::OsString;
@@ -23,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use self::meanwhile::Meanwhile;
 use self::outcome::{Outcomes, Verdict};
+use self::suite::{Results, Suite};
 use self::table::Column;
 use crate::cargo::cargo;
 use crate::{Outcome, root};
@@ -52,32 +55,51 @@ enum Server {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let deadline = args.within.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
-    let tools: Vec<PathBuf> =
-        [kubectl::provide()?, helm::provide()?, python::provide()?].into_iter().flatten().collect();
-    dns::provide()?;
-    debian::provide(&debian::OF_TESTS)?;
+    let tools = provide_tools()?;
     let wanted = |server| args.on == server || args.on == Server::All;
     // Whoever asks for certain tests means neither the many seeds nor real servers.
     if !args.rest.is_empty() {
         return run_some(&tools, &args.rest);
     }
-    let meanwhile = Meanwhile::begin(wanted(Server::Kube), wanted(Server::Embedded));
-    let mut embedded = None;
-    if wanted(Server::Embedded) {
-        let outcomes = embedded::run(&tools)?;
-        if outcomes.has_failures() {
-            return Err("some tests failed".into());
+    // The page compares, so whoever writes it runs them on both.
+    let (embedded, real) = (wanted(Server::Embedded) || args.bless, wanted(Server::Kube));
+    let meanwhile = Meanwhile::begin(real, wanted(Server::Embedded));
+    let results = Suite { tools, embedded, real, deadline }.run(meanwhile)?;
+    if embedded {
+        report_embedded(&results.embedded);
+    }
+    if results.embedded.has_failures() {
+        return Err("some tests failed on the embedded server".into());
+    }
+    match &results.no_servers {
+        // A machine that cannot build them is told so, at the end, where it is read.
+        Some(why) if args.on == Server::All && find("go").is_none() => {
+            println!("\nNOT RUN on real API servers: {why}");
         }
-        println!("\nleft out on the embedded server:");
-        outcomes.left_out().iter().for_each(|line| println!("  {line}"));
-        embedded = Some(outcomes);
+        Some(why) => return Err(why.as_str().into()),
+        None if real => report_real(&results, args)?,
+        None => println!("\nNOT RUN on real API servers: cargo xtask test --on kube does it"),
     }
-    if wanted(Server::Kube) {
-        return run_real(&tools, embedded, meanwhile, args, deadline);
+    if results.real.has_failures() {
+        return Err("some tests failed on real API servers".into());
     }
-    meanwhile.finish()?;
-    println!("\nNOT RUN on real API servers: cargo xtask test --on kube does it");
     Ok(())
+}
+
+/// Makes sure that there is all that tests start. Returns the folders to search first. What has to be built and what has to be
+/// fetched do not wait for each other.
+fn provide_tools() -> Result<Vec<PathBuf>, Box<dyn std::error::Error>> {
+    let build = || Ok::<_, Box<dyn std::error::Error>>([kubectl::provide()?, helm::provide()?]);
+    let (built, fetched) = std::thread::scope(|scope| {
+        let built = scope.spawn(|| build().map_err(|failure| failure.to_string()));
+        let fetched = python::provide().and_then(|python| {
+            dns::provide()?;
+            debian::provide(&debian::OF_TESTS)?;
+            Ok(python)
+        });
+        (built.join().expect("the thread ends"), fetched)
+    });
+    Ok(built?.into_iter().chain([fetched?]).flatten().collect())
 }
 
 /// The tests that Cargo is asked for, on the embedded server where they need one.
@@ -88,48 +110,36 @@ fn run_some(tools: &[PathBuf], rest: &[String]) -> Outcome {
     if command.status()?.success() { Ok(()) } else { Err("some tests failed".into()) }
 }
 
-/// The end-to-end tests on real servers. A machine that cannot build them is told so, at the end, where it is read.
-fn run_real(
-    tools: &[PathBuf],
-    embedded: Option<Outcomes>,
-    meanwhile: Meanwhile,
-    args: &Args,
-    deadline: Option<Instant>,
-) -> Outcome {
-    let folder = match meanwhile.servers() {
-        Ok(folder) => folder,
-        Err(error) if args.on == Server::All && find("go").is_none() => {
-            meanwhile.finish()?;
-            println!("\nNOT RUN on real API servers: {error}");
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
+/// With several lanes, what failed is far above.
+fn report_embedded(outcomes: &Outcomes) {
+    println!("\nleft out on the embedded server:");
+    outcomes.left_out().iter().for_each(|line| println!("  {line}"));
+    let count = |is: &dyn Fn(&Verdict) -> bool| outcomes.count(is);
+    println!("\non the embedded server:");
+    println!(
+        "{} passed, {} failed, {} skipped",
+        count(&|verdict| matches!(verdict, Verdict::Passed | Verdict::PassedBut(_))),
+        count(&|verdict| *verdict == Verdict::Failed),
+        count(&|verdict| matches!(verdict, Verdict::LeftOut(_) | Verdict::Ignored)),
+    );
+    outcomes.failed().for_each(|(program, test)| println!("  failed: {program} {test}"));
+}
+
+/// Says what came of it, and compares with the page that is there.
+fn report_real(results: &Results, args: &Args) -> Outcome {
     let title = end_to_end::title()?;
-    println!("\nend-to-end tests on {title}");
-    let (real, not_begun) = end_to_end::run_real(tools, &folder, meanwhile, deadline)?;
-    report(&title, &real);
-    if !not_begun.is_empty() {
-        println!("\nNOT RUN on {title}, because no time was left: {}", not_begun.join(", "));
-    }
-    // The page compares, so whoever runs only these runs them here, too.
-    let embedded = match embedded {
-        Some(outcomes) => Some(outcomes),
-        None if args.bless => Some(embedded::run(tools)?),
-        None => None,
-    };
-    if !not_begun.is_empty() {
+    report(&title, &results.real);
+    if !results.not_begun.is_empty() {
+        println!("\nNOT RUN on {title}, because no time was left: {}", results.not_begun.join(", "));
         println!("docs/compatibility.md stays as it is: a page with holes would say less");
-    } else if let Some(embedded) = &embedded {
-        let columns =
-            [Column { title: "embedded", outcomes: embedded }, Column { title: &title, outcomes: &real }];
+    } else if args.bless || args.on == Server::All {
+        let columns = [
+            Column { title: "embedded", outcomes: &results.embedded },
+            Column { title: &title, outcomes: &results.real },
+        ];
         publish(&table::page(&columns), args)?;
     }
-    match (real.has_failures(), embedded.is_some_and(|outcomes| outcomes.has_failures())) {
-        (true, _) => Err("some tests failed on real API servers".into()),
-        (false, true) => Err("some tests failed on the embedded server".into()),
-        (false, false) => Ok(()),
-    }
+    Ok(())
 }
 
 /// Says what was left out, so that nobody takes it for done.

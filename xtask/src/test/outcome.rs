@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Command;
 use std::time::Instant;
 
+use tombolo_upstream::Folder;
+
 type Failure = Box<dyn std::error::Error>;
 
 /// What came of one test.
@@ -118,11 +120,12 @@ fn ended(line: &str) -> Option<(&str, Verdict)> {
     Some((test.split(" - ").next().unwrap_or(test), verdict))
 }
 
-/// Runs tests of a `program`, lets a person read what is said, and reads along. Every line begins with the name of the program:
-/// others may run at the same time.
-pub(crate) fn follow(mut command: Command, program: &str) -> Result<Outcomes, Failure> {
+/// Runs tests of a `program`, lets a person read what is said, and reads along. Every line begins with the `label`: others run at
+/// the same time.
+pub(crate) fn follow(mut command: Command, program: &str, label: &str) -> Result<Outcomes, Failure> {
     let begin = Instant::now();
-    let left_out = std::env::temp_dir().join(format!("tombolo-left-out-{}-{program}", std::process::id()));
+    let folder = Folder::new("tests")?;
+    let left_out = folder.path().join("left-out");
     command.env("TOMBOLO_TEST_LEFT_OUT", &left_out);
     // One pipe for both, so that lines come in the order in which they were written.
     let (reader, writer) = std::io::pipe()?;
@@ -134,15 +137,14 @@ pub(crate) fn follow(mut command: Command, program: &str) -> Result<Outcomes, Fa
         let line = line?;
         let line = String::from_utf8_lossy(&line);
         outcomes.read(program, &line);
-        writeln!(std::io::stdout(), "{program} | {line}")?;
+        writeln!(std::io::stdout(), "{label} | {line}")?;
     }
     let list = std::fs::read_to_string(&left_out).unwrap_or_default();
     outcomes.note(&list);
-    let _ = std::fs::remove_file(&left_out);
     if !child.wait()?.success() && !outcomes.has_failures() {
         outcomes.set(program, "the program itself", Verdict::Failed);
     }
-    println!("{program} took {} s", begin.elapsed().as_secs());
+    println!("{label} took {} s", begin.elapsed().as_secs());
     Ok(outcomes)
 }
 
