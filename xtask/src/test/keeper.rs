@@ -11,8 +11,8 @@ use crate::Outcome;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The servers, all of them written in Go, collect garbage more seldom and by themselves: many of them share the processor.
-pub(crate) const HASTE: [(&str, &str); 2] = [("GOGC", "400"), ("GOMAXPROCS", "1")];
+/// The servers, all of them written in Go, collect garbage more seldom: many of them share the processor.
+pub(crate) const HASTE: (&str, &str) = ("GOGC", "400");
 
 /// How often it is looked whether the keeper listens.
 const MOMENT: Duration = Duration::from_millis(20);
@@ -43,8 +43,8 @@ impl Keeper {
         // Building the tests may have put another program in the place of this one.
         let own = format!("/proc/{}/exe", std::process::id()).into();
         let socket = folder.path().join("socket").into_os_string();
-        let haste = HASTE.map(|(name, value)| OsString::from(format!("{name}={value}")));
-        let arguments = haste.into_iter().chain([path, own, "keep".into(), socket]);
+        let haste = format!("{}={}", HASTE.0, HASTE.1).into();
+        let arguments = [haste, path, own, "keep".into(), socket];
         let process = Process::start(Path::new("env"), arguments, folder.path())?;
         let mut keeper = Self { process, folder };
         while !keeper.socket().exists() {

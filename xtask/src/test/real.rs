@@ -62,7 +62,7 @@ impl Real {
 
     fn tests_of(&self, program: &Program, built: &Built) -> Result<Command, Failure> {
         let mut command = built.tests_of(&Name::new(program.package, program.target))?;
-        command.env("PATH", &self.path).env(SERVER, "kube").envs(HASTE);
+        command.env("PATH", &self.path).env(SERVER, "kube").envs([HASTE]);
         command.envs(self.socket.iter().map(|socket| (KEEPER, socket)));
         Ok(command)
     }
