@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::idle::idle;
+use crate::priority::idle;
 use crate::test::{cache, find};
 use crate::{Outcome, root};
 

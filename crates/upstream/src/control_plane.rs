@@ -33,6 +33,42 @@ const CONTROLLERS: [&str; 14] = [
     "statefulset-controller",
 ];
 
+/// What hardly anybody watches here, and API servers therefore keep no caches of: each takes the processor once a second, which
+/// together is half of what an idle server needs.
+const UNCACHED: [&str; 31] = [
+    "certificatesigningrequests.certificates.k8s.io",
+    "clustertrustbundles.certificates.k8s.io",
+    "csidrivers.storage.k8s.io",
+    "csinodes.storage.k8s.io",
+    "csistoragecapacities.storage.k8s.io",
+    "deviceclasses.resource.k8s.io",
+    "flowschemas.flowcontrol.apiserver.k8s.io",
+    "horizontalpodautoscalers.autoscaling",
+    "ingressclasses.networking.k8s.io",
+    "ingresses.networking.k8s.io",
+    "limitranges",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "podtemplates",
+    "priorityclasses.scheduling.k8s.io",
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+    "replicationcontrollers",
+    "resourceclaims.resource.k8s.io",
+    "resourceclaimtemplates.resource.k8s.io",
+    "resourcequotas",
+    "resourceslices.resource.k8s.io",
+    "runtimeclasses.node.k8s.io",
+    "storageclasses.storage.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "volumeattachments.storage.k8s.io",
+    "volumeattributesclasses.storage.k8s.io",
+];
+
 /// Where a server listens.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
@@ -240,6 +276,7 @@ fn prepare(
 
 fn api_arguments(settings: &Settings, address: SocketAddr, files: &Files) -> Vec<String> {
     let ranges: Vec<String> = settings.service_cidrs.iter().map(ToString::to_string).collect();
+    let sizes = UNCACHED.map(|resource| format!("{resource}#0"));
     let mut arguments = vec![
         format!("--etcd-servers={}", settings.etcd),
         format!("--etcd-prefix={}", settings.prefix),
@@ -262,6 +299,7 @@ fn api_arguments(settings: &Settings, address: SocketAddr, files: &Files) -> Vec
         // Names of nodes are nowhere to be looked up.
         "--kubelet-preferred-address-types=InternalIP".to_owned(),
         "--profiling=false".to_owned(),
+        format!("--watch-cache-sizes={}", sizes.join(",")),
         // The parts of several nodes ask this one server all at the same time.
         "--max-requests-inflight=1000".to_owned(),
         "--max-mutating-requests-inflight=500".to_owned(),

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::cargo::cargo;
-use crate::idle::idle;
+use crate::priority::{idle, modest};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -56,17 +56,23 @@ impl Built {
 
     /// Runs all tests of one, as Cargo would.
     pub(crate) fn tests_of(&self, name: &Name) -> Result<Command, Failure> {
-        let place = self.place(name)?;
-        let mut command = Command::new(&place.program);
-        command.current_dir(&place.folder).env("CARGO_PKG_NAME", &name.package);
-        Ok(command)
+        self.tests_with(name, |program| Command::new(program))
     }
 
     /// The same, while nobody else wants the processor; they end with the thread that starts them.
     pub(crate) fn idle_tests_of(&self, name: &Name) -> Result<Command, Failure> {
+        self.tests_with(name, |program| idle(program))
+    }
+
+    /// The same, but others go first.
+    pub(crate) fn modest_tests_of(&self, name: &Name) -> Result<Command, Failure> {
+        self.tests_with(name, |program| modest(program))
+    }
+
+    fn tests_with(&self, name: &Name, start: impl Fn(&Path) -> Command) -> Result<Command, Failure> {
         let place = self.place(name)?;
-        let mut command = idle(&place.program);
-        command.current_dir(&place.folder);
+        let mut command = start(&place.program);
+        command.current_dir(&place.folder).env("CARGO_PKG_NAME", &name.package);
         Ok(command)
     }
 

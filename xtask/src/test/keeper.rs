@@ -8,6 +8,7 @@ use tombolo_upstream::{Folder, Process};
 
 use super::path_with;
 use crate::Outcome;
+use crate::priority::STEPS;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -44,8 +45,9 @@ impl Keeper {
         let own = format!("/proc/{}/exe", std::process::id()).into();
         let socket = folder.path().join("socket").into_os_string();
         let haste = format!("{}={}", HASTE.0, HASTE.1).into();
-        let arguments = [haste, path, own, "keep".into(), socket];
-        let process = Process::start(Path::new("env"), arguments, folder.path())?;
+        // Servers are slow to start and to stop; whoever counts on the processor goes first.
+        let arguments = ["-n".into(), STEPS.into(), "env".into(), haste, path, own, "keep".into(), socket];
+        let process = Process::start(Path::new("nice"), arguments, folder.path())?;
         let mut keeper = Self { process, folder };
         while !keeper.socket().exists() {
             keeper.process.check()?;

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::{cache, debian, find};
 use crate::root;
 
@@ -15,7 +17,8 @@ const BUILT: &str = "37";
 
 /// Makes sure that there is a kubectl. Returns the folder to search first, if it is not on the path already.
 pub(super) fn provide() -> Result<Option<PathBuf>, Failure> {
-    if is_usable(Path::new("kubectl")) {
+    let found = version(Path::new("kubectl")).filter(is_new_enough);
+    if found.is_some_and(|version| !starts_another(&version) || find("go").is_none()) {
         return Ok(None);
     }
     let folder = cache()?.join(format!("kubectl-1.{BUILT}"));
@@ -33,13 +36,24 @@ pub(super) fn provide() -> Result<Option<PathBuf>, Failure> {
 }
 
 fn is_usable(program: &Path) -> bool {
-    let output = Command::new(program).args(["version", "--client", "-o", "json"]).output();
-    let version =
-        output.ok().and_then(|output| serde_json::from_slice::<serde_json::Value>(&output.stdout).ok());
-    let minor = version.as_ref().and_then(|version| version["clientVersion"]["minor"].as_str());
-    minor
-        .and_then(|minor| minor.trim_end_matches('+').parse::<u64>().ok())
-        .is_some_and(|minor| minor >= OLDEST)
+    version(program).is_some_and(|version| is_new_enough(&version))
+}
+
+/// What one says of itself.
+fn version(program: &Path) -> Option<Value> {
+    let output = Command::new(program).args(["version", "--client", "-o", "json"]).output().ok()?;
+    let said: Value = serde_json::from_slice(&output.stdout).ok()?;
+    Some(said["clientVersion"].clone())
+}
+
+fn is_new_enough(version: &Value) -> bool {
+    let minor = version["minor"].as_str().and_then(|minor| minor.trim_end_matches('+').parse::<u64>().ok());
+    minor.is_some_and(|minor| minor >= OLDEST)
+}
+
+/// Some distributions have one that asks each server for its version and starts another for it, which is twice the work.
+fn starts_another(version: &Value) -> bool {
+    version["gitVersion"].as_str().is_some_and(|name| name.ends_with("-dispatcher"))
 }
 
 fn build(folder: &Path) -> bool {
@@ -55,4 +69,21 @@ fn build(folder: &Path) -> bool {
         .current_dir(root().join("xtask/kubectl"))
         .status();
     status.is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn it_is_told_which_kubectl_is_new_enough_and_which_starts_another() {
+        let version = |minor: &str, name: &str| json!({"minor": minor, "gitVersion": name});
+        let judged = |version: Value| (is_new_enough(&version), starts_another(&version));
+        assert_eq!(judged(version("31", "v1.31.0")), (true, false));
+        assert_eq!(judged(version("30+", "v1.30.9-gke.1")), (false, false));
+        assert_eq!(judged(version("32+", "v1.32.4-dispatcher")), (true, true));
+        assert_eq!(judged(Value::Null), (false, false));
+    }
 }

@@ -61,7 +61,12 @@ impl Real {
     }
 
     fn tests_of(&self, program: &Program, built: &Built) -> Result<Command, Failure> {
-        let mut command = built.tests_of(&Name::new(program.package, program.target))?;
+        let name = Name::new(program.package, program.target);
+        // Who shares servers shares the processor, too, with tests that count on it.
+        let mut command = match self.socket {
+            Some(_) => built.modest_tests_of(&name)?,
+            None => built.tests_of(&name)?,
+        };
         command.env("PATH", &self.path).env(SERVER, "kube").envs([HASTE]);
         command.envs(self.socket.iter().map(|socket| (KEEPER, socket)));
         Ok(command)

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::api::ListParams;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -17,7 +18,6 @@ use tombolo_api::{kep, mcs};
 use tombolo_runtime::Key;
 
 use crate::schedule::Run;
-use crate::truth::lean;
 use crate::world::Member;
 
 /// The label of the pods of a service; its value is the service's name.
@@ -26,8 +26,24 @@ pub(crate) const APP: &str = "app";
 /// The controllers of one member.
 pub(crate) struct Controllers {
     pub(crate) are_running: bool,
-    /// The slices in which a service's pods are, by their keys, with the service's name.
-    pub(crate) pods: BTreeMap<Key, (String, Value)>,
+    /// By the key of the slice in which they are.
+    pub(crate) pods: BTreeMap<Key, Arc<Pods>>,
+}
+
+/// Pods of a service.
+pub(crate) struct Pods {
+    service: String,
+    /// The slice with all of them, as it is applied.
+    slice: Value,
+    /// The same, as it is compared.
+    endpoints: Vec<Endpoint>,
+}
+
+impl Pods {
+    pub(crate) fn new(service: String, slice: Value) -> Arc<Self> {
+        let endpoints = serde_json::from_value(slice["endpoints"].clone()).unwrap();
+        Arc::new(Self { service, slice, endpoints })
+    }
 }
 
 impl Default for Controllers {
@@ -68,9 +84,9 @@ impl Run {
         if !member.controllers.are_running {
             return;
         }
-        for (slice, (name, pods)) in member.controllers.pods.clone() {
-            let service = Key::new(slice.namespace.clone(), name);
-            if self.world.members[place].keep_slice(&slice, &service, pods).await {
+        for (slice, pods) in member.controllers.pods.clone() {
+            let service = Key::new(slice.namespace.clone(), pods.service.clone());
+            if self.world.members[place].keep_slice(&slice, &service, &pods).await {
                 self.guard.touch(place, &service);
             }
         }
@@ -79,36 +95,35 @@ impl Run {
 
 impl Member {
     /// Whether there was anything to do.
-    async fn keep_slice(&self, key: &Key, service: &Key, mut wanted: Value) -> bool {
+    async fn keep_slice(&self, key: &Key, service: &Key, pods: &Pods) -> bool {
         if !self.has_namespace(&key.namespace) {
             return false;
         }
         let held = self.sight.slices.get(key);
-        match self.selection(service) {
+        let wanted = match self.selection(service) {
             // The garbage collector does this.
             Selection::None if held.is_some() => {
                 self.delete::<EndpointSlice>(key).await;
                 return true;
             }
             Selection::None => return false,
-            Selection::Nothing => wanted["endpoints"] = json!([]),
-            Selection::Pods => {}
-        }
-        let as_wanted = held.is_some_and(|held| lean(&held.endpoints) == lean(&wanted["endpoints"]));
+            Selection::Nothing => &[],
+            Selection::Pods => &*pods.endpoints,
+        };
+        let as_wanted = held.is_some_and(|held| held.endpoints.as_deref().unwrap_or_default() == wanted);
         if !as_wanted {
-            self.apply::<EndpointSlice>(key, &wanted).await;
+            let mut slice = pods.slice.clone();
+            slice["endpoints"] = json!(wanted);
+            self.apply::<EndpointSlice>(key, &slice).await;
         }
         !as_wanted
     }
 
     fn selection(&self, service: &Key) -> Selection {
         let Some(service) = self.sight.services.get(service) else { return Selection::None };
-        let selector = service.spec.as_ref().and_then(|spec| spec.selector.clone()).unwrap_or_default();
-        if selector.is_empty() {
-            Selection::None
-        } else if selector.contains_key(SET_ASIDE_SELECTOR_KEY)
-            || selector.get(APP) != Some(&service.name_any())
-        {
+        let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let Some(selector) = selector.filter(|selector| !selector.is_empty()) else { return Selection::None };
+        if selector.contains_key(SET_ASIDE_SELECTOR_KEY) || selector.get(APP) != Some(&service.name_any()) {
             Selection::Nothing
         } else {
             Selection::Pods

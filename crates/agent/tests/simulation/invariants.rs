@@ -110,6 +110,17 @@ pub(crate) enum Foreign {
     Import,
 }
 
+/// One of them.
+struct Protected {
+    place: usize,
+    kind: Foreign,
+    key: Key,
+    /// As it was.
+    object: Value,
+    /// The version that was last found to be the same.
+    version: Option<String>,
+}
+
 /// What changes when a member shows the hub that it lives: the version of its heartbeat, and which statement it made. A hub
 /// that was brought back from before a member joined hears the statement first, and others believe it as they do a new one.
 type Beat = [Option<String>; 2];
@@ -121,7 +132,7 @@ pub(crate) struct Guard {
     log: Log,
     touched: BTreeMap<Key, (Instant, BTreeSet<usize>)>,
     beats: BTreeMap<String, (Beat, Instant)>,
-    foreign: Vec<(usize, Foreign, Key, Value)>,
+    foreign: Vec<Protected>,
     pub(crate) closures: Closures,
     looks: usize,
     /// What is untrue, since when.
@@ -184,7 +195,7 @@ impl Guard {
 
     pub(crate) async fn protect(&mut self, world: &World, place: usize, kind: Foreign, key: Key) {
         let object = read(&world.members[place], kind, &key).await;
-        self.foreign.push((place, kind, key, object));
+        self.foreign.push(Protected { place, kind, key, object, version: None });
     }
 
     /// Checks everything that is not checked event by event.
@@ -196,13 +207,8 @@ impl Guard {
             self.settle(world, exempt);
         }
         self.looks += 1;
-        for (place, kind, key, before) in &self.foreign {
-            let now = read(&world.members[*place], *kind, key).await;
-            if now != *before {
-                let member = world.members[*place].name();
-                let what = format!("{kind:?} {key} of a user in {member} changed:\n{before}\n{now}");
-                return Err(Broken::new(Invariant::Ownership, what));
-            }
+        for protected in &mut self.foreign {
+            protected.look(&world.members[protected.place]).await?;
         }
         match locked(&self.state).broken.first() {
             Some(broken) => Err(broken.clone()),
@@ -240,10 +246,9 @@ impl Guard {
         let now = Instant::now();
         for consumer in &world.members {
             let Some(clean) = consumer.clean else { continue };
-            let present = present(consumer);
             for (source, (_, beat)) in &self.beats {
                 let over = now > (*beat + DEATH).max(clean + RECOVERY) && source != consumer.name();
-                if over && present.keys().any(|from| from.source == *source) {
+                if over && present(consumer).keys().any(|from| from.source == *source) {
                     let silent = now.duration_since(*beat);
                     let text =
                         format!("{source}, silent for {silent:?}, outlives its lease in {}", consumer.name());
@@ -255,6 +260,8 @@ impl Guard {
 
     fn settle(&mut self, world: &World, exempt: &Exempt) {
         let (truth, mut lies) = (Truth::of(world), BTreeSet::new());
+        let consumers = world.members.iter().filter(|member| is_long_ago(member.unobstructed));
+        let consumers: Vec<(&Member, Present)> = consumers.map(|member| (member, present(member))).collect();
         for (name, offered) in &truth.offered {
             if !self.is_calm(world, name) || !hub_has(world, name, offered) {
                 continue;
@@ -263,8 +270,7 @@ impl Guard {
             let is_heard =
                 |source: &str| self.beats.get(source).is_some_and(|beat| beat.1.elapsed() < SILENCE);
             lies.extend(claims::lies(world, &truth, name, &import, exempt, is_heard));
-            for consumer in world.members.iter().filter(|member| is_long_ago(member.unobstructed)) {
-                let present = present(consumer);
+            for (consumer, present) in &consumers {
                 let mut slices = truth.slices(name, &import, &consumer.config.cluster);
                 if name.0 == Dialect::Mcs {
                     slices.extend(native::slices(&truth, consumer, &name.1));
@@ -393,6 +399,32 @@ fn check(
     }
     for (invariant, what) in broken {
         state.report(log, invariant, what);
+    }
+}
+
+impl Protected {
+    async fn look(&mut self, member: &Member) -> Result<(), Broken> {
+        let Self { kind, key, object, .. } = self;
+        let version = version(member, *kind, key);
+        if version.is_some() && version == self.version {
+            return Ok(());
+        }
+        let now = read(member, *kind, key).await;
+        if now != *object {
+            let what = format!("{kind:?} {key} of a user in {} changed:\n{object}\n{now}", member.name());
+            return Err(Broken::new(Invariant::Ownership, what));
+        }
+        self.version = version;
+        Ok(())
+    }
+}
+
+/// The version of an object, if it has been seen.
+fn version(member: &Member, kind: Foreign, key: &Key) -> Option<String> {
+    match kind {
+        Foreign::Service => member.sight.services.get(key)?.resource_version(),
+        Foreign::Slice => member.sight.slices.get(key)?.resource_version(),
+        Foreign::Import => member.sight.mcs_imports.get(key)?.resource_version(),
     }
 }
 

@@ -11,7 +11,7 @@ use tombolo_api::{kep, mcs};
 use tombolo_model::names;
 use tombolo_runtime::Key;
 
-use crate::controllers::APP;
+use crate::controllers::{APP, Pods};
 use crate::invariants::Foreign;
 use crate::schedule::{Run, SERVICES, key, ms};
 use crate::truth::{lean, origin, service};
@@ -122,7 +122,7 @@ impl Run {
         let mut value = slice_of(&name, &key.name, family, &addresses, ready);
         value["metadata"]["labels"][MANAGED_BY_LABEL] = json!(STOCK_SLICE_CONTROLLER);
         let pods = &mut self.world.members[place].controllers.pods;
-        pods.insert(Key::new(key.namespace, name), (key.name, value));
+        pods.insert(Key::new(key.namespace, name), Pods::new(key.name, value));
         self.keep_slices(place).await;
     }
 

@@ -10,6 +10,7 @@ mod server;
 mod stock;
 mod wipe;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -204,9 +205,9 @@ impl Cluster {
         }
     }
 
-    /// Creates definitions and waits until they are served. On a real cluster they may be there already.
+    /// Creates the definitions that are not there yet, as they are on most real clusters, and waits until all are served.
     pub async fn define(&self, definitions: &[CustomResourceDefinition]) {
-        define(&self.client(), definitions, self.embedded().is_none()).await;
+        define(&self.client(), definitions).await;
     }
 }
 
@@ -223,17 +224,23 @@ impl From<&tombolo_apiserver::Cluster> for Cluster {
     }
 }
 
-async fn define(client: &Client, definitions: &[CustomResourceDefinition], again: bool) {
+async fn define(client: &Client, definitions: &[CustomResourceDefinition]) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in definitions {
-        match api.create(&PostParams::default(), definition).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if again && status.code == 409 => {}
-            Err(error) => panic!("{} cannot be defined: {error}", definition.name_any()),
+    // To be told that one is there costs a real server as much as to check it: it does that first.
+    let there = api.list_metadata(&ListParams::default()).await.expect("the definitions");
+    let there: BTreeSet<String> = there.iter().map(|definition| definition.name_any()).collect();
+    let is_missing = |definition: &&CustomResourceDefinition| !there.contains(&definition.name_any());
+    for definition in definitions.iter().filter(is_missing) {
+        let created = api.create(&PostParams::default(), definition).await;
+        created.unwrap_or_else(|error| panic!("{} cannot be defined: {error}", definition.name_any()));
+    }
+    for definition in definitions.iter().filter(is_missing) {
+        while !is_established(&api, &definition.name_any()).await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
     for definition in definitions {
-        while !is_established(&api, &definition.name_any()).await || !is_served(client, definition).await {
+        while !is_served(client, definition).await {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -55,7 +55,7 @@ impl Baseline {
     ) -> Result<Self, BoxError> {
         let client = plane.context.client()?;
         if needs.definitions {
-            super::define(&client, &tombolo_api::crd::crds(), true).await;
+            super::define(&client, &tombolo_api::crd::crds()).await;
         }
         for namespace in NAMESPACES {
             if needs.controllers {
