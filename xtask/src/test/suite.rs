@@ -76,8 +76,8 @@ impl Suite {
         if !run.results().embedded.has_failures() {
             // What is left has the processor for itself: servers of others are not idle even if nobody asks them for anything.
             drop(keeper);
-            meanwhile.finish()?;
             run.run_alone()?;
+            meanwhile.finish()?;
         }
         Ok(run.results.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
