@@ -139,4 +139,22 @@ mod tests {
             assert!(line.ends_with(&format!(" v0.{rest}")), "{line} does not fit {version}");
         }
     }
+
+    /// Go compiles a module once for all programs that name the same version of it, and this one is large.
+    #[test]
+    fn what_else_is_built_with_go_has_the_client_of_the_release() {
+        let version = version().expect("a release");
+        let (_, rest) = version.split_once('.').expect("a major version");
+        let client = format!("k8s.io/client-go v0.{rest}");
+        for folder in [
+            "xtask/helm",
+            "xtask/kubectl",
+            "crates/cli/tests/kept/informers",
+            "crates/cli/tests/playground/spdy",
+        ] {
+            let text = fs::read_to_string(root().join(folder).join("go.mod")).expect("go.mod");
+            let has_it = text.lines().any(|line| line.trim().trim_end_matches(" // indirect") == client);
+            assert!(has_it, "{folder} does not have {client}");
+        }
+    }
 }

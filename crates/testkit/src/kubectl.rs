@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// Much longer than any command takes; what reaches it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// It lives for a moment, a fifth of which it would spend on collecting garbage; one that lives longer has to in the end.
+const HASTE: [(&str, &str); 2] = [("GOGC", "off"), ("GOMEMLIMIT", "256MiB")];
+
 /// The oldest kubectl that knows all the commands and flags used here.
 const OLDEST: u64 = 31;
 const REMEDY: &str = "install the Debian package `kubernetes-client` of Debian 13 or newer, or any other kubectl from \
@@ -127,6 +130,7 @@ impl Kubectl {
             .env("KUBECACHEDIR", self.home().join("cache"))
             .env("KUBECONFIG", self.home().join("kubeconfig"))
             .env("LC_ALL", "C")
+            .envs(HASTE)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
