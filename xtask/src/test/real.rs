@@ -67,7 +67,7 @@ impl Real {
             Some(_) => built.modest_tests_of(&name)?,
             None => built.tests_of(&name)?,
         };
-        command.env("PATH", &self.path).env(SERVER, "kube").envs([HASTE]);
+        command.env("PATH", &self.path).env(SERVER, "kube").envs(HASTE);
         command.envs(self.socket.iter().map(|socket| (KEEPER, socket)));
         Ok(command)
     }
