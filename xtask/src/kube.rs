@@ -146,12 +146,7 @@ mod tests {
         let version = version().expect("a release");
         let (_, rest) = version.split_once('.').expect("a major version");
         let client = format!("k8s.io/client-go v0.{rest}");
-        for folder in [
-            "xtask/helm",
-            "xtask/kubectl",
-            "crates/cli/tests/kept/informers",
-            "crates/cli/tests/playground/spdy",
-        ] {
+        for folder in ["xtask/helm", "xtask/kubectl"].into_iter().chain(crate::test::clients::FOLDERS) {
             let text = fs::read_to_string(root().join(folder).join("go.mod")).expect("go.mod");
             let has_it = text.lines().any(|line| line.trim().trim_end_matches(" // indirect") == client);
             assert!(has_it, "{folder} does not have {client}");

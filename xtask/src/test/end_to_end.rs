@@ -63,7 +63,7 @@ pub(crate) const PROGRAMS: [Program; 18] = [
 /// What the playground itself is like is tested where it starts in milliseconds; `real_servers::` has what is different.
 const ITS_OWN: &str = "it is about the playground and its own servers";
 /// Each test has servers of its own, and waits for them most of the time.
-const MANY: &str = "--test-threads=3";
+const MANY: &str = "--test-threads=4";
 /// A playground starts all its servers anew, with the nodes of three clusters.
 const FEW: &str = "--test-threads=2";
 

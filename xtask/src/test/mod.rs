@@ -5,6 +5,7 @@
 //! silence is worse than one that fails.
 
 pub(crate) mod built;
+pub(crate) mod clients;
 pub(crate) mod debian;
 mod dns;
 mod end_to_end;
@@ -89,7 +90,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
 /// Makes sure that there is all that tests start. Returns the folders to search first. What has to be built and what has to be
 /// fetched do not wait for each other.
 fn provide_tools() -> Result<Vec<PathBuf>, Box<dyn std::error::Error>> {
-    let build = || Ok::<_, Box<dyn std::error::Error>>([kubectl::provide()?, helm::provide()?]);
+    let build = || {
+        let folders = [kubectl::provide()?, helm::provide()?];
+        clients::provide().map(|()| folders)
+    };
     let (built, fetched) = std::thread::scope(|scope| {
         let built = scope.spawn(|| build().map_err(|failure| failure.to_string()));
         let fetched = python::provide().and_then(|python| {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -27,8 +28,13 @@ spec:
 ";
 const THING: &str = "{apiVersion: example.com/v1, kind: Thing, metadata: {name: thing}}";
 
-/// The small Go program beside this file, built once; nothing where there is no Go.
-fn program() -> Option<PathBuf> {
+/// The small Go program beside this file, built once for all tests; nothing where there is no Go.
+fn program() -> Option<&'static Path> {
+    static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(build);
+    PROGRAM.as_deref()
+}
+
+fn build() -> Option<PathBuf> {
     let found = Command::new("go").arg("version").stdout(Stdio::null()).status();
     if !found.is_ok_and(|status| status.success()) {
         return None;
@@ -104,7 +110,7 @@ fn informers_sync_with_one_watch_and_go_on_after_the_server_was_killed() {
     kubectl.run("create cm one").succeeds();
     kubectl.feed("create -f -", THING).succeeds();
 
-    let mut follower = Follower::start(&program, home, &["follow", "default"]);
+    let mut follower = Follower::start(program, home, &["follow", "default"]);
     let heard = follower.hears(&["synced", "configmaps add one", "things add thing"]);
     assert!(heard.iter().any(|line| line == "configmaps asked watch-list"), "{heard:?}");
     assert!(!heard.iter().any(|line| line.ends_with("asked list")), "nothing had to be listed: {heard:?}");
@@ -142,7 +148,7 @@ fn a_watch_ends_with_a_bookmark_from_which_it_can_go_on() {
     kubectl.run("create ns later").succeeds();
     let namespace = kubectl.run("get ns later -o jsonpath={.metadata.resourceVersion}");
     let namespace: u64 = namespace.succeeds().parse().unwrap();
-    let follower = Follower::start(&program, kubectl.home(), &["watch", "default", "4"]);
+    let follower = Follower::start(program, kubectl.home(), &["watch", "default", "4"]);
     let version = loop {
         let line = follower.lines.recv_timeout(PATIENCE).unwrap();
         if let Some(version) = line.strip_prefix("BOOKMARK  ") {
