@@ -27,10 +27,10 @@ impl Deck {
             self.left = (0..KINDS).collect();
             random.shuffle(&mut self.left);
         }
-        let (member, replica) = (random.usize(SPARED + 1..self.members), random.usize(..2));
+        let member = random.usize(SPARED + 1..self.members);
         match self.left.pop() {
-            Some(0) => Fault::AgentKilled(member, replica),
-            Some(1) => Fault::AgentFrozen(member, replica),
+            Some(0) => Fault::AgentKilled(member),
+            Some(1) => Fault::AgentFrozen(member),
             Some(2) => Fault::Silence(member),
             Some(3) if !self.had_long_loss => {
                 self.had_long_loss = true;

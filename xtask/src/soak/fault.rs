@@ -23,10 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// An agent is killed, and another started.
-    AgentKilled(usize, usize),
-    /// An agent stands still for longer than its leadership lasts, and then goes on beside the one that took over.
-    AgentFrozen(usize, usize),
+    /// The agent that leads is killed, and another started.
+    AgentKilled(usize),
+    /// The agent that leads stands still for longer than its leadership lasts, and then goes on beside the one that took over.
+    AgentFrozen(usize),
     /// All agents of a member stand still until the others have given it up.
     Silence(usize),
     /// The hub's API server is killed and away for minutes.
@@ -60,8 +60,8 @@ impl Fault {
     /// How it is called in tables.
     pub(super) fn kind(self) -> &'static str {
         match self {
-            Fault::AgentKilled(..) => "agent killed",
-            Fault::AgentFrozen(..) => "agent frozen for 25 s, then two alive",
+            Fault::AgentKilled(_) => "the agent that leads killed",
+            Fault::AgentFrozen(_) => "the agent that leads frozen for 25 s, then two alive",
             Fault::Silence(_) => "all agents of a member silent for 50 s",
             Fault::HubLostForLong => "hub's API server away for 150 s",
             Fault::HubLost => "hub's API server away for 50 s",
@@ -75,8 +75,9 @@ impl Fault {
 
     pub(super) fn lasts(self) -> Duration {
         match self {
-            Fault::AgentKilled(..) | Fault::StoreKilled => Duration::from_secs(5),
-            Fault::AgentFrozen(..) => Duration::from_secs(25),
+            Fault::StoreKilled => Duration::from_secs(5),
+            // Longer than a leadership.
+            Fault::AgentKilled(_) | Fault::AgentFrozen(_) => Duration::from_secs(25),
             Fault::HubLostForLong => VERY_LONG,
             Fault::Silence(_) | Fault::HubLost => LONG,
             Fault::CertificateExpired => Duration::from_secs(30),
@@ -96,15 +97,23 @@ impl Fault {
     /// The member in which two agents are alive afterwards, of which one may write.
     pub(super) fn leaves_two_alive(self) -> Option<usize> {
         match self {
-            Fault::AgentFrozen(member, _) => Some(member),
+            Fault::AgentFrozen(member) => Some(member),
             _ => None,
         }
     }
 
     pub(super) async fn begin(self, fleet: &mut Fleet) -> Result<Course, Failure> {
         match self {
-            Fault::AgentKilled(member, replica) => fleet.replace_agent(member, replica).await?,
-            Fault::AgentFrozen(member, replica) => fleet.signal(member, &[replica], Signal::STOP)?,
+            Fault::AgentKilled(member) => {
+                let former = Leader::find(fleet, member).await?;
+                fleet.replace_agent(member, former.replica).await?;
+                return Ok(Course::Led(self, former));
+            }
+            Fault::AgentFrozen(member) => {
+                let former = Leader::find(fleet, member).await?;
+                fleet.signal(member, &[former.replica], Signal::STOP)?;
+                return Ok(Course::Led(self, former));
+            }
             Fault::Silence(member) => fleet.signal(member, &[0, 1], Signal::STOP)?,
             Fault::HubLostForLong | Fault::HubLost => fleet.servers.planes[0].kill(),
             Fault::CertificateExpired => fleet.servers.planes[0].expire()?,
@@ -123,8 +132,8 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind())?;
         match self {
-            Fault::AgentKilled(member, _)
-            | Fault::AgentFrozen(member, _)
+            Fault::AgentKilled(member)
+            | Fault::AgentFrozen(member)
             | Fault::Silence(member)
             | Fault::Throttled(member)
             | Fault::ServerKilled(member) => write!(f, " ({})", id(*member)),
@@ -136,6 +145,8 @@ impl fmt::Display for Fault {
 /// A fault that is there.
 pub(super) enum Course {
     Plain(Fault),
+    /// Something was done to the agent that led.
+    Led(Fault, Leader),
     Throttled(Throttle),
     Flooded(Flood),
 }
@@ -144,12 +155,18 @@ impl Course {
     /// Ends it. How it was seen to be there, where it does not show by itself; an error if it was not.
     pub(super) async fn end(self, fleet: &mut Fleet) -> Result<Option<Seen>, Failure> {
         let fault = match self {
+            Course::Led(fault, former) => {
+                former.succeeded(fleet).await?;
+                if let Fault::AgentFrozen(member) = fault {
+                    fleet.signal(member, &[former.replica], Signal::CONT)?;
+                }
+                return Ok(None);
+            }
             Course::Throttled(throttle) => return throttle.end().await.map(Some),
             Course::Flooded(flood) => return Ok(flood.end().await.map(Some)?),
             Course::Plain(fault) => fault,
         };
         match fault {
-            Fault::AgentFrozen(member, replica) => fleet.signal(member, &[replica], Signal::CONT)?,
             Fault::Silence(member) => fleet.signal(member, &[0, 1], Signal::CONT)?,
             Fault::HubLostForLong | Fault::HubLost => fleet.servers.planes[0].revive().await?,
             Fault::CertificateExpired => {
@@ -158,9 +175,44 @@ impl Course {
             }
             Fault::ServerKilled(member) => fleet.servers.planes[member + 1].revive().await?,
             Fault::StoreKilled => fleet.servers.etcd.revive().await?,
-            Fault::AgentKilled(..) | Fault::Throttled(_) | Fault::Flood => {}
+            Fault::AgentKilled(_) | Fault::AgentFrozen(_) | Fault::Throttled(_) | Fault::Flood => {}
         }
         Ok(None)
+    }
+}
+
+/// The agent that led a member when something was done to it.
+pub(super) struct Leader {
+    member: usize,
+    replica: usize,
+    identity: String,
+}
+
+impl Leader {
+    /// Waits until one leads: after the fault before, that may take as long as a leadership.
+    async fn find(fleet: &Fleet, member: usize) -> Result<Self, Failure> {
+        let begin = Instant::now();
+        loop {
+            if let Some((replica, identity)) = fleet.leader(member).await? {
+                return Ok(Self { member, replica, identity });
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(format!("no agent of {} leads", id(member)).into());
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Waits until another leads.
+    async fn succeeded(&self, fleet: &Fleet) -> Result<(), Failure> {
+        let begin = Instant::now();
+        while fleet.leader(self.member).await?.is_none_or(|(_, identity)| identity == self.identity) {
+            if begin.elapsed() > PATIENCE {
+                return Err(format!("nobody took over from {}", self.identity).into());
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -16,7 +17,7 @@ use tombolo_api::mcs::{SERVICE_NAME_LABEL, SOURCE_CLUSTER_LABEL, ServiceExport, 
 use tombolo_api::tombolo::ServiceOffer;
 
 use super::deck::SPARED;
-use super::station::{Skew, Station};
+use super::station::{AGENT, SYSTEM, Skew, Station};
 use super::wanted::{Part, Step, View, name, second_byte};
 use crate::servers::{Failure, Real};
 
@@ -126,6 +127,15 @@ impl Fleet {
             }
         }
         Ok(())
+    }
+
+    /// Which agent of a member leads, and what it calls itself: the number of its process is part of that.
+    pub(super) async fn leader(&self, member: usize) -> Result<Option<(usize, String)>, Failure> {
+        let leases: Api<Lease> = Api::namespaced(self.members[member].clone(), SYSTEM);
+        let spec = leases.get_opt(AGENT).await?.and_then(|lease| lease.spec);
+        let Some(identity) = spec.and_then(|spec| spec.holder_identity) else { return Ok(None) };
+        let is_it = |agent: &Child| agent.id().is_some_and(|id| identity.contains(&format!("_{id}_")));
+        Ok(self.agents[member].iter().position(is_it).map(|replica| (replica, identity)))
     }
 
     /// Stops agents of a member where they are, or lets them go on.

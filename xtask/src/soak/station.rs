@@ -20,8 +20,9 @@ use tombolo_upstream::Context;
 
 use crate::servers::Failure;
 
-const SYSTEM: &str = "tombolo-system";
-const AGENT: &str = "tombolo-agent";
+/// Where agents are installed, and what they, their account and their lease are called.
+pub(super) const SYSTEM: &str = "tombolo-system";
+pub(super) const AGENT: &str = "tombolo-agent";
 /// How long the tokens of the agents' account live, and when they are replaced.
 const TOKEN_SECONDS: i64 = 600;
 const TOKEN_EVERY: Duration = Duration::from_secs(200);
