@@ -8,7 +8,7 @@ use k8s_openapi::api::authentication::v1::TokenReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, Error};
@@ -282,7 +282,7 @@ async fn an_agent_is_refused_without(verb: &str) {
     let witnesses = Witnesses::default();
     let hub = cluster("hub", 1).await;
     let member = join(&hub, "a", 2).await;
-    let roles: Api<Role> = Api::namespaced(hub.client(), "tombolo-a");
+    let roles: Api<ClusterRole> = Api::all(hub.client());
     let mut role = roles.get("tombolo-member-writer").await.unwrap();
     let rules = role.rules.get_or_insert_default();
     let is_statement = |rule: &PolicyRule| rule.resources.iter().flatten().any(|one| one == "memberships");

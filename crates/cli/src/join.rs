@@ -13,7 +13,8 @@ use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::HUB_ACCOUNT;
 use tombolo_install::{
     ClusterSeen, HUB_SECRET, HubSeen, Introduction, Membership, Settings, Turn, TurnError, examine,
-    held_token, inspect_cluster, inspect_hub, is_welcome, place, put_token, restart, system_namespace,
+    held_token, inspect_cluster, inspect_hub, is_welcome, member_roles, place, put_token, restart,
+    system_namespace,
 };
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::request_token;
@@ -188,8 +189,10 @@ async fn admit(
 ) -> Result<HubSeen, Failure> {
     let (hub_seen, cluster) = look(arguments, membership, hub, member).await?;
     say(format_args!("# at the hub, a place for {}", arguments.name));
-    let place = place(&arguments.name, &arguments.introduction(Some(cluster.server.identity)));
-    turn.write(put(hub, &place)).await.map_err(no_turn)??;
+    // The roles of all members, too: a hub may have its kinds and nothing else.
+    let mut manifests = member_roles();
+    manifests.extend(place(&arguments.name, &arguments.introduction(Some(cluster.server.identity))));
+    turn.write(put(hub, &manifests)).await.map_err(no_turn)??;
     Ok(hub_seen)
 }
 

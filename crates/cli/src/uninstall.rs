@@ -2,12 +2,14 @@
 //!
 //! Kinds stay unless they are asked to go: with them go all exports, imports and pools that people wrote. Those that a part
 //! needs which is not taken out stay even then. Members leave before that (`tombolo leave`): without the kinds everything that
-//! they share would be gone at once.
+//! they share would be gone at once. They do without the hub's own part, but not without the roles that they have at the hub:
+//! those stay while there are members.
 
 use clap::Args;
 use kube::Client;
 use tombolo_install::{
-    Installed, Removed, Settings, inspect_cluster, inspect_hub, installed, manifests, remove, who_needs,
+    Installed, Removed, Settings, inspect_cluster, inspect_hub, installed, is_for_members, manifests, remove,
+    who_needs,
 };
 
 use crate::connect::Way;
@@ -37,8 +39,9 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let client = arguments.way.connect("cluster").await?;
+    let members = if arguments.parts.hub { members(&client).await? } else { Vec::new() };
     if arguments.kinds {
-        expect_nobody(&arguments, &client).await?;
+        expect_nobody(&arguments, &client, &members).await?;
     }
     if arguments.parts.dns {
         arguments.coredns.restore(&client).await?;
@@ -56,6 +59,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         ("CustomResourceDefinition", _) if !arguments.kinds => false,
         ("CustomResourceDefinition", Some(who)) => {
             say(format_args!("customresourcedefinition/{} stays: {who} needs it", one.name()));
+            false
+        }
+        ("ClusterRole", _) if !members.is_empty() && is_for_members(one) => {
+            say(format_args!("clusterrole/{} stays: members need it, {}", one.name(), members.join(", ")));
             false
         }
         _ => true,
@@ -76,21 +83,12 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// Goes no further while the cluster is a member, or has some as a hub.
-async fn expect_nobody(arguments: &Arguments, client: &Client) -> Result<(), Failure> {
-    let unseen = |cause| {
-        Failure::new("nothing was changed: it cannot be seen who is a member")
-            .because(cause)
-            .hint("run this again as an administrator of the cluster")
-    };
-    if arguments.parts.hub {
-        let members = inspect_hub(client).await.map_err(unseen)?.members;
-        let names: Vec<&str> = members.iter().map(|member| member.cluster.as_str()).collect();
-        if !names.is_empty() {
-            let names = names.join(", ");
-            return Err(Failure::new(format!("nothing was changed: this hub has members, {names}")).hint(
-                "`tombolo leave` each of them first, with --force if it is gone for good; without --kinds they stay",
-            ));
-        }
+async fn expect_nobody(arguments: &Arguments, client: &Client, members: &[String]) -> Result<(), Failure> {
+    if !members.is_empty() {
+        let names = members.join(", ");
+        return Err(Failure::new(format!("nothing was changed: this hub has members, {names}")).hint(
+            "`tombolo leave` each of them first, with --force if it is gone for good; without --kinds they stay",
+        ));
     }
     if arguments.parts.member {
         let cluster = inspect_cluster(client, &arguments.namespace).await.map_err(unseen)?;
@@ -100,6 +98,18 @@ async fn expect_nobody(arguments: &Arguments, client: &Client) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// Who is a member at this hub.
+async fn members(client: &Client) -> Result<Vec<String>, Failure> {
+    let seen = inspect_hub(client).await.map_err(unseen)?;
+    Ok(seen.members.into_iter().map(|member| member.cluster).collect())
+}
+
+fn unseen(cause: kube::Error) -> Failure {
+    Failure::new("nothing was changed: it cannot be seen who is a member")
+        .because(cause)
+        .hint("run this again as an administrator of the cluster")
 }
 
 /// The parts that the cluster has afterwards.

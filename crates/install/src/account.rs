@@ -56,12 +56,21 @@ impl Account<'_> {
     pub(crate) fn within(&self, metadata: &ObjectMeta, rights: &[Right]) -> [Manifest; 2] {
         let rules = Some(rights.iter().map(Right::rule).collect());
         let role = Manifest::of(&Role { metadata: metadata.clone(), rules });
-        let binding = RoleBinding {
+        let name = metadata.name.as_deref().unwrap_or_default();
+        [role.because(reasons(rights)), self.bound(metadata, reference("Role", name))]
+    }
+
+    /// Lets the account do in the namespace of `metadata` what a role of the whole cluster says.
+    pub(crate) fn bound_within(&self, metadata: &ObjectMeta, role: &str) -> Manifest {
+        self.bound(metadata, reference("ClusterRole", role))
+    }
+
+    fn bound(&self, metadata: &ObjectMeta, role_ref: RoleRef) -> Manifest {
+        Manifest::of(&RoleBinding {
             metadata: metadata.clone(),
-            role_ref: reference("Role", metadata.name.as_deref().unwrap_or_default()),
+            role_ref,
             subjects: Some(vec![self.subject()]),
-        };
-        [role.because(reasons(rights)), Manifest::of(&binding)]
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use tombolo_runtime::is_absent;
 use crate::definitions::{Verdict, decide};
 use crate::manifest::Manifest;
 use crate::part::INSTALLER;
-use crate::precedence::later_than;
+use crate::precedence::{is_kept_by_helm, later_than};
 
 /// How long a definition may take until it can be used.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -85,6 +85,9 @@ async fn put(client: &Client, manifest: &Manifest) -> Result<Applied, kube::Erro
             let found = found?;
             if let Some(version) = later_than(found.labels(), manifest) {
                 return Ok(Applied::Kept(format!("version {version} made it, which is later than this one")));
+            }
+            if is_kept_by_helm(found.labels(), manifest) {
+                return Ok(Applied::Kept("Helm keeps it, as this version has it".to_owned()));
             }
             found.resource_version()
         }

@@ -17,7 +17,8 @@ const PLACE: &str = "\
 # What the agent of one member may do at the hub: read what all members say, write in its own namespace only.
 # `tombolo join` does this, and more. As a template: replace MEMBER with the cluster's id, and NAMESPACE with the member's
 # namespace at the hub, which is tombolo- and the id. (For an id with a dot or of great length it has a hash; `tombolo join
-# --dry-run -o yaml` and an agent that does not find it name it.) Apply it at the hub, once per member.
+# --dry-run -o yaml` and an agent that does not find it name it.) Apply it at the hub, once per member. The two roles at the
+# beginning are the same for all, and in hub-rbac.yaml, too.
 ";
 
 /// The folders of `deploy/` in which there is nothing else. The definitions are written by `cargo xtask crds`.
@@ -39,7 +40,8 @@ pub fn deploy_files() -> Result<BTreeMap<String, String>, RenderError> {
         let running = part::running(one, &settings);
         files.insert(format!("{folder}/{name}.yaml"), file(&running_note(one), &running)?);
     }
-    let template = place::in_namespace("NAMESPACE", "MEMBER", &Introduction::default());
+    let mut template = place::member_roles();
+    template.extend(place::in_namespace("NAMESPACE", "MEMBER", &Introduction::default()));
     files.insert("hub/member-rbac.yaml".to_owned(), file(PLACE, &template)?);
     let note = "# For clusters with Prometheus' operator and Grafana's sidecar.\n";
     files.insert("member/monitoring.yaml".to_owned(), file(note, &part::monitoring(&settings))?);

@@ -44,7 +44,7 @@ pub use self::leave::{Place, forget, stop_agents, take_place};
 pub use self::manifest::{Manifest, render};
 pub use self::membership::{HUB_SECRET, HubAddress, Membership, properties};
 pub use self::part::{Part, manifests, namespace as system_namespace};
-pub use self::place::{Introduction, place};
+pub use self::place::{Introduction, is_for_members, member_roles, place};
 pub use self::precedence::{Later, later_workloads};
 pub use self::remove::{Removed, remove};
 pub use self::settings::{ApiServer, Settings};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use kube::core::ObjectMeta;
 use tombolo_api::tombolo::MANAGED_BY_LABEL;
 
-use crate::account::{self, Account, cluster_role};
+use crate::account::{self, Account};
 use crate::manifest::Manifest;
-use crate::rights::{self, Right, WORKS_ROLE};
+use crate::rights::{self, Right};
 use crate::settings::Settings;
 use crate::{dashboard, definitions, guard, monitor, place, workload};
 
@@ -151,9 +151,7 @@ pub(crate) fn access(part: Part, settings: &Settings) -> Vec<Manifest> {
         all.extend(account.within(&part.metadata(settings), part.rights_at_home()));
     }
     if part == Part::Hub {
-        let shared = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..part.cluster_metadata() };
-        all.push(cluster_role(&shared(WORKS_ROLE), rights::MEMBER_WORKS));
-        all.push(place::reader());
+        all.extend(place::all_member_roles());
     }
     all
 }

@@ -1,4 +1,8 @@
-//! What a member has at the hub: a namespace to write in, an account, and what that may do.
+//! What a member has at the hub: a namespace to write in, an account, and bindings to what that may do.
+//!
+//! What members may do is the same for all of them and said once, in roles that the hub's installation keeps: so an update
+//! of the hub reaches everybody who joined before. Members need them longer than the hub's own part is there, hence they
+//! stay when that is taken out.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +15,15 @@ use tombolo_model::{ClusterId, names, origin};
 use crate::account::{Account, cluster_role};
 use crate::manifest::Manifest;
 use crate::part::{INSTALLER, NAME_LABEL, VERSION_LABEL};
-use crate::rights;
+use crate::rights::{self, Right, WORKS_ROLE};
 
 const READER_ROLE: &str = "tombolo-member-reader";
 const WRITER_ROLE: &str = "tombolo-member-writer";
+/// In a member's namespace: lets it write there. (Not called as the role: bindings of that name may be there from before the
+/// role was one for all, and the role of a binding cannot be changed.)
+const WRITER_BINDING: &str = "tombolo-member";
+/// Lets Helm leave an object where it is when it removes all others.
+const HELM_POLICY: (&str, &str) = ("helm.sh/resource-policy", "keep");
 
 /// On a member's namespace at the hub: what tells its cluster from every other, as in a Membership.
 const IDENTITY_ANNOTATION: &str = "tombolo.dev/identity";
@@ -42,7 +51,8 @@ impl Introduction {
     }
 }
 
-/// The place of a member at the hub.
+/// The place of a member at the hub. The roles that it binds are not in it ([`member_roles`]): files of a member must not
+/// hold an old copy of what is everybody's.
 pub fn place(member: &ClusterId, introduction: &Introduction) -> Vec<Manifest> {
     in_namespace(&names::hub_namespace(member), member.as_str(), introduction)
 }
@@ -67,10 +77,12 @@ pub(crate) fn in_namespace(namespace: &str, member: &str, introduction: &Introdu
     let mut own = Namespace { metadata: metadata(namespace), ..Namespace::default() };
     own.labels_mut().insert(MEMBER_LABEL.to_owned(), member.to_owned());
     introduction.write(&mut own);
-    let mut all = vec![Manifest::of(&own), account.manifest(within(HUB_ACCOUNT)), reader()];
-    all.push(account.bound_everywhere(&metadata(&binding(namespace)), READER_ROLE));
-    all.extend(account.within(&versioned(within(WRITER_ROLE)), rights::MEMBER_WRITER));
-    all
+    vec![
+        Manifest::of(&own),
+        account.manifest(within(HUB_ACCOUNT)),
+        account.bound_everywhere(&metadata(&binding(namespace)), READER_ROLE),
+        account.bound_within(&within(WRITER_BINDING), WRITER_ROLE),
+    ]
 }
 
 /// The binding that lets a member read what others say; the only thing of a place outside its namespace.
@@ -78,21 +90,34 @@ pub(crate) fn binding(namespace: &str) -> String {
     format!("{namespace}-reader")
 }
 
-/// What all members may read.
-pub(crate) fn reader() -> Manifest {
-    let metadata = ObjectMeta {
-        name: Some(READER_ROLE.to_owned()),
-        labels: Some([(MANAGED_BY_LABEL.to_owned(), INSTALLER.to_owned())].into()),
-        ..ObjectMeta::default()
-    };
-    cluster_role(&versioned(metadata), rights::MEMBER_READER)
+/// What all members may read, and what each may do in its own namespace.
+pub fn member_roles() -> Vec<Manifest> {
+    vec![role(READER_ROLE, rights::MEMBER_READER), role(WRITER_ROLE, rights::MEMBER_WRITER)]
 }
 
-/// Says which version made it: members of later versions may need more of a role, and an earlier one leaves it alone then.
-fn versioned(mut metadata: ObjectMeta) -> ObjectMeta {
-    let labels = metadata.labels.get_or_insert_default();
-    labels.insert(VERSION_LABEL.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-    metadata
+/// The same, and what each may do in its execution namespace, to which the hub's own part binds it.
+pub(crate) fn all_member_roles() -> Vec<Manifest> {
+    let mut all = member_roles();
+    all.push(role(WORKS_ROLE, rights::MEMBER_WORKS));
+    all
+}
+
+/// Whether members at a hub need this object, too: then it stays as long as there are any.
+pub fn is_for_members(manifest: &Manifest) -> bool {
+    manifest.kind() == "ClusterRole" && [READER_ROLE, WRITER_ROLE, WORKS_ROLE].contains(&manifest.name())
+}
+
+/// It says which version made it: members of later versions may need more of a role, and an earlier one leaves it alone then.
+fn role(name: &str, rights: &[Right]) -> Manifest {
+    let labels = [(MANAGED_BY_LABEL, INSTALLER), (VERSION_LABEL, env!("CARGO_PKG_VERSION"))];
+    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(labels.map(owned).into()),
+        annotations: Some([owned(HELM_POLICY)].into()),
+        ..ObjectMeta::default()
+    };
+    cluster_role(&metadata, rights)
 }
 
 #[cfg(test)]
@@ -117,6 +142,20 @@ mod tests {
         assert_eq!(whose("tombolo-a", &[(MEMBER_LABEL, "no id")]), None);
         let installation = [(MEMBER_LABEL, "a"), (NAME_LABEL, "tombolo")];
         assert_eq!(whose("tombolo-a", &installation), None, "what was installed there is no member's");
+    }
+
+    #[test]
+    fn a_place_holds_no_copy_of_what_is_said_once_for_all_members() {
+        let made = place(&"a".parse().unwrap(), &Introduction::default());
+        let kinds: Vec<&str> = made.iter().map(Manifest::kind).collect();
+        assert_eq!(kinds, ["Namespace", "ServiceAccount", "ClusterRoleBinding", "RoleBinding"]);
+        let roles: Vec<Manifest> = all_member_roles();
+        assert!(roles.iter().all(is_for_members));
+        for binding in &made[2..] {
+            let role = &binding.value()["roleRef"];
+            assert_eq!(role["kind"], "ClusterRole");
+            assert!(roles.iter().any(|one| role["name"] == one.name()), "{role}");
+        }
     }
 
     #[test]

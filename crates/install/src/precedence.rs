@@ -1,7 +1,7 @@
 //! Which of two versions counts where both apply the same objects: the later one, whoever comes last.
 //!
 //! Neighbouring versions run side by side, and each brings roles and workloads. What a later one made says so in its label
-//! and stays: an earlier program would take from running pods what they need.
+//! and stays: an earlier program would take from running pods what they need. That Helm brought it makes no difference.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,10 @@ use tombolo_runtime::is_absent;
 use crate::apply::{Error, api};
 use crate::manifest::Manifest;
 use crate::part::{INSTALLER, VERSION_LABEL};
+use crate::place;
+
+/// Helm writes itself over whoever its chart says that an object is managed by.
+const HELM: &str = "Helm";
 
 /// A workload that a later version installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +43,16 @@ pub async fn later_workloads(client: &Client, manifests: &[Manifest]) -> Result<
 /// The version of what is there, if it is ours and later than the manifest's. What says no version is no later.
 pub(crate) fn later_than<'a>(there: &'a BTreeMap<String, String>, manifest: &Manifest) -> Option<&'a str> {
     let own = manifest.value()["metadata"]["labels"][VERSION_LABEL].as_str()?;
-    let is_ours = there.get(MANAGED_BY_LABEL).is_some_and(|by| by == INSTALLER);
+    let is_ours = there.get(MANAGED_BY_LABEL).is_some_and(|by| [INSTALLER, HELM].contains(&by.as_str()));
     there.get(VERSION_LABEL).map(String::as_str).filter(|version| is_ours && is_later(version, own))
+}
+
+/// Whether this is a role of all members that Helm keeps, as this version has it. It is left to Helm, which otherwise would
+/// refuse to install it again as somebody else's.
+pub(crate) fn is_kept_by_helm(there: &BTreeMap<String, String>, manifest: &Manifest) -> bool {
+    let own = manifest.value()["metadata"]["labels"][VERSION_LABEL].as_str();
+    let is_same = there.get(VERSION_LABEL).map(String::as_str) == own;
+    is_same && place::is_for_members(manifest) && there.get(MANAGED_BY_LABEL).is_some_and(|by| by == HELM)
 }
 
 /// Whether `a` comes after `b`. What cannot be read comes after nothing, nor does one candidate of a release after another.
@@ -93,7 +105,22 @@ mod tests {
         let ours = labels(&[(MANAGED_BY_LABEL, INSTALLER), (VERSION_LABEL, "0.2.0")]);
         assert_eq!(later_than(&ours, &manifest), Some("0.2.0"));
         assert_eq!(later_than(&ours, &silent), None);
+        let by_helm = labels(&[(MANAGED_BY_LABEL, HELM), (VERSION_LABEL, "0.2.0")]);
+        assert_eq!(later_than(&by_helm, &manifest), Some("0.2.0"), "ours, whoever brought it");
         assert_eq!(later_than(&labels(&[(VERSION_LABEL, "0.2.0")]), &manifest), None, "somebody else's");
         assert_eq!(later_than(&labels(&[(MANAGED_BY_LABEL, INSTALLER)]), &manifest), None);
+    }
+
+    #[test]
+    fn roles_of_members_stay_with_helm_while_they_are_of_this_version() {
+        let by = |who: &str, version: &str| -> BTreeMap<String, String> {
+            [(MANAGED_BY_LABEL, who), (VERSION_LABEL, version)].map(|(k, v)| (k.into(), v.into())).into()
+        };
+        let own = env!("CARGO_PKG_VERSION");
+        for role in place::member_roles() {
+            assert!(is_kept_by_helm(&by(HELM, own), &role));
+            assert!(!is_kept_by_helm(&by(HELM, "0.0.1"), &role), "members may need more");
+            assert!(!is_kept_by_helm(&by(INSTALLER, own), &role));
+        }
     }
 }

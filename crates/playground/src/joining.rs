@@ -39,7 +39,9 @@ pub(crate) async fn prepare_hub(client: &Client) -> Result<(), Error> {
 
 /// A place at the hub for a member, as `tombolo join` makes it.
 pub(crate) async fn admit(hub: &Client, member: &ClusterId) -> Result<(), Error> {
-    put(hub, &tombolo_install::place(member, &Introduction::default())).await
+    let mut place = tombolo_install::member_roles();
+    place.extend(tombolo_install::place(member, &Introduction::default()));
+    put(hub, &place).await
 }
 
 /// What a member needs before its agent starts.

@@ -6,6 +6,7 @@ mod gitops;
 mod hub_as_member;
 mod places;
 mod refusals;
+mod roles;
 mod story;
 mod turns;
 mod upgrade;
