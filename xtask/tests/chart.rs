@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
 use serde_json::{Value, json};
 use tombolo_install::{ApiServer, Manifest, Part, Settings, manifests};
 
@@ -72,21 +73,38 @@ fn every_choice_of_an_installation_can_be_made_by_a_value() {
         "hub": on(json!({})),
         "member": on(json!({})),
         "proxy": on(json!({})),
-        "monitoring": on(json!({})),
-        "dns": on(json!({"clusterIP": "10.96.0.53"})),
+        "monitoring": on(json!({"labels": {"release": "prometheus"}})),
+        "dns": on(json!({"clusterIP": "10.96.0.53", "resources": {"limits": {"memory": "2Gi"}}})),
         "balancer": on(json!({"loadBalancerClass": "tombolo.dev/l2"})),
-        "image": {"repository": "registry.example/tombolo", "tag": "v9", "pullPolicy": "Always"},
+        "image": {"repository": "registry.example/tombolo", "tag": "v9", "pullPolicy": "Always", "pullSecrets": ["one", "two"]},
         "replicas": 3,
+        "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "infra", "effect": "NoSchedule"}],
         "listen": "[::]",
         "apiServer": {"host": "192.0.2.7", "port": "6443"},
     });
+    let usual = Settings::default().resources(Part::Dns);
+    let more = ResourceRequirements {
+        limits: Some([("memory".into(), serde_json::from_value(json!("2Gi")).unwrap())].into()),
+        ..usual
+    };
+    let infra = Toleration {
+        key: Some("dedicated".into()),
+        operator: Some("Equal".into()),
+        value: Some("infra".into()),
+        effect: Some("NoSchedule".into()),
+        ..Toleration::default()
+    };
     let settings = Settings {
         namespace: "elsewhere".into(),
         image: "registry.example/tombolo:v9".into(),
         pull_policy: "Always".into(),
+        pull_secrets: vec!["one".into(), "two".into()],
         replicas: 3,
+        tolerations: vec![infra],
+        resources: [(Part::Dns, more)].into(),
         listen: std::net::Ipv6Addr::UNSPECIFIED.into(),
         monitoring: true,
+        monitor_labels: [("release".into(), "prometheus".into())].into(),
         dns_address: Some("10.96.0.53".into()),
         api_server: Some(ApiServer { host: "192.0.2.7".into(), port: "6443".into() }),
         load_balancer_class: Some("tombolo.dev/l2".into()),

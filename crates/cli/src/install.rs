@@ -11,6 +11,7 @@ use tombolo_install::{
 use crate::connect::Way;
 use crate::coredns::{self, CoreDns};
 use crate::failure::Failure;
+use crate::fitting::Fitting;
 use crate::say::{say, say_all};
 
 #[derive(Debug, Args)]
@@ -82,6 +83,8 @@ struct Choices {
     /// The class of load balancers to serve; without it those that have none.
     #[arg(long, value_name = "CLASS")]
     load_balancer_class: Option<String>,
+    #[command(flatten)]
+    fitting: Fitting,
 }
 
 /// How objects are printed.
@@ -119,7 +122,7 @@ impl Choices {
             true => Ipv6Addr::UNSPECIFIED.into(),
             false => Ipv4Addr::UNSPECIFIED.into(),
         };
-        Settings {
+        let mut settings = Settings {
             namespace: self.namespace.clone(),
             image: self.image.clone().unwrap_or(usual.image),
             replicas: self.replicas,
@@ -129,7 +132,9 @@ impl Choices {
             api_server: self.api_server.clone(),
             load_balancer_class: self.load_balancer_class.clone(),
             ..usual
-        }
+        };
+        self.fitting.fit(&mut settings);
+        settings
     }
 }
 

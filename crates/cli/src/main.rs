@@ -15,6 +15,7 @@ mod explain;
 mod export;
 mod failure;
 mod fault;
+mod fitting;
 mod host;
 mod hub;
 mod hub_address;

@@ -43,6 +43,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.kinds {
         expect_nobody(&arguments, &client, &members).await?;
     }
+    let stay = staying(&arguments, &client).await?;
     if arguments.parts.dns {
         arguments.coredns.restore(&client).await?;
     }
@@ -54,13 +55,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut manifests = manifests(&settings, &arguments.parts.chosen());
     // Other parts and what people put there share the namespace.
     manifests.retain(|one| one.kind() != "Namespace");
-    let stay = if arguments.kinds { staying(&arguments, &client).await? } else { Vec::new() };
+    let is_shared = stay.iter().any(|one| one.namespace == arguments.namespace);
     manifests.retain(|one| match (one.kind(), who_needs(one.name(), &stay)) {
         ("CustomResourceDefinition", _) if !arguments.kinds => false,
         ("CustomResourceDefinition", Some(who)) => {
             say(format_args!("customresourcedefinition/{} stays: {who} needs it", one.name()));
             false
         }
+        // For pods of all parts there.
+        ("ResourceQuota", _) => !is_shared,
         ("ClusterRole", _) if !members.is_empty() && is_for_members(one) => {
             say(format_args!("clusterrole/{} stays: members need it, {}", one.name(), members.join(", ")));
             false
@@ -115,7 +118,7 @@ fn unseen(cause: kube::Error) -> Failure {
 /// The parts that the cluster has afterwards.
 async fn staying(arguments: &Arguments, client: &Client) -> Result<Vec<Installed>, Failure> {
     let found = installed(client).await.map_err(|cause| {
-        Failure::new("nothing was changed: it cannot be seen which parts need the kinds")
+        Failure::new("nothing was changed: it cannot be seen which parts stay")
             .because(cause)
             .hint("run this again as an administrator of the cluster")
     })?;

@@ -5,8 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use tombolo_api::crd::{self, RenderError};
 
+use crate::guard;
 use crate::manifest::{Manifest, render};
 use crate::part::{self, Part};
 use crate::settings::{ApiServer, Settings};
@@ -30,14 +33,52 @@ const OPTIONAL: [(&str, &str, &str, usize); 4] = [
     ("XportX", ".Values.apiServer.port", "{{ . | quote }}", 2),
 ];
 
+/// Lines that a value with lines of its own takes the place of: a placeholder in the last of them, how many they are, and what
+/// stands there instead, given the name of the part and the indentation of the first of them.
+const BLOCKS: [(&str, usize, Block); 4] = [
+    ("XpullSecretX", 2, |_, indentation| {
+        let margin = " ".repeat(indentation);
+        format!(
+            "{{{{- with .Values.image.pullSecrets }}}}\n{margin}imagePullSecrets:\n{{{{- range . }}}}\n\
+             {margin}- name: {{{{ . }}}}\n{{{{- end }}}}\n{{{{- end }}}}"
+        )
+    }),
+    ("XtolerationX", 2, |_, indentation| {
+        let margin = " ".repeat(indentation);
+        format!(
+            "{{{{- with .Values.tolerations }}}}\n{margin}tolerations:\n{{{{ toYaml . | indent {indentation} }}}}\n\
+             {{{{- end }}}}"
+        )
+    }),
+    ("XamountX", 3, |part, indentation| {
+        let (margin, deeper) = (" ".repeat(indentation), indentation + 2);
+        format!("{margin}resources:\n{{{{ toYaml .Values.{part}.resources | indent {deeper} }}}}")
+    }),
+    ("XmonitorLabelX", 1, |_, indentation| {
+        format!(
+            "{{{{- with .Values.monitoring.labels }}}}\n{{{{ toYaml . | indent {indentation} }}}}\n{{{{- end }}}}"
+        )
+    }),
+];
+
+type Block = fn(&str, usize) -> String;
+
 fn placeholders() -> Settings {
+    let amount = ResourceRequirements {
+        limits: Some([("XamountX".to_owned(), Quantity("1".to_owned()))].into()),
+        ..ResourceRequirements::default()
+    };
     Settings {
         namespace: "XnamespaceX".to_owned(),
         image: "XimageX".to_owned(),
         pull_policy: "XpullPolicyX".to_owned(),
+        pull_secrets: vec!["XpullSecretX".to_owned()],
         replicas: 424_242,
+        tolerations: vec![Toleration { key: Some("XtolerationX".to_owned()), ..Toleration::default() }],
+        resources: Part::ALL.map(|part| (part, amount.clone())).into(),
         listen: [203, 0, 113, 254].into(),
         monitoring: true,
+        monitor_labels: [("XmonitorLabelX".to_owned(), "x".to_owned())].into(),
         dns_address: Some("XdnsAddressX".to_owned()),
         api_server: Some(ApiServer { host: "XhostX".to_owned(), port: "XportX".to_owned() }),
         load_balancer_class: Some("XclassX".to_owned()),
@@ -55,7 +96,7 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>, RenderError> {
         files.insert(format!("crds/{}", crd::file_name(&definition)), crd::render(&definition)?);
     }
     for one in Part::ALL {
-        let name = value_name(one);
+        let name = one.flag();
         let manifests = [part::access(one, &settings), part::running(one, &settings)].concat();
         files.insert(format!("templates/{name}.yaml"), template(name, &manifests)?);
     }
@@ -63,19 +104,19 @@ pub(crate) fn files() -> Result<BTreeMap<String, String>, RenderError> {
         "templates/monitoring.yaml".to_owned(),
         template("monitoring", &part::monitoring(&settings))?,
     );
+    let quota = insert_expressions(&render(&[guard::quota(&settings)])?, "");
+    let any = Part::ALL.map(|one| format!(" .Values.{}.enabled", one.flag())).concat();
+    files.insert("templates/quota.yaml".to_owned(), conditional(&format!("or{any}"), &quota));
     Ok(files)
 }
 
-fn value_name(one: Part) -> &'static str {
-    match one {
-        Part::Member => "member",
-        other => other.command(),
-    }
+fn template(value: &str, manifests: &[Manifest]) -> Result<String, RenderError> {
+    let text = insert_expressions(&escape(&render(manifests)?), value);
+    Ok(conditional(&format!(".Values.{value}.enabled"), &text))
 }
 
-fn template(value: &str, manifests: &[Manifest]) -> Result<String, RenderError> {
-    let text = insert_expressions(&escape(&render(manifests)?));
-    Ok(format!("{GENERATED}{{{{- if .Values.{value}.enabled }}}}\n{text}{{{{- end }}}}\n"))
+fn conditional(condition: &str, text: &str) -> String {
+    format!("{GENERATED}{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
 }
 
 /// What means something to others, such as Grafana's legends, must mean nothing to Helm.
@@ -84,9 +125,15 @@ fn escape(text: &str) -> String {
     marked.replace('\u{1}', "{{ \"{{\" }}").replace('\u{2}', "{{ \"}}\" }}")
 }
 
-fn insert_expressions(text: &str) -> String {
+fn insert_expressions(text: &str, value_of_part: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
+        if let Some((_, count, block)) = BLOCKS.iter().find(|(placeholder, ..)| line.contains(placeholder)) {
+            let replaced = lines.split_off(lines.len() - (count - 1));
+            let first = replaced.first().map_or(line, String::as_str);
+            lines.push(block(value_of_part, first.len() - first.trim_start().len()));
+            continue;
+        }
         let optional = OPTIONAL.iter().find(|(placeholder, ..)| line.contains(placeholder));
         let mut line = line.to_owned();
         for (placeholder, expression) in INLINE {
@@ -120,22 +167,34 @@ fn values() -> String {
     let repository = usual.image.split(':').next().unwrap_or_default();
     let (policy, replicas, listen) = (&usual.pull_policy, usual.replicas, usual.listen);
     let listen = listen.to_string();
+    let [hub, member, dns, proxy, balancer] = Part::ALL.map(|part| amounts(&usual.resources(part)));
     format!(
         "{GENERATED}\
-# Which parts run in this cluster.
-hub: {{enabled: false}}
-member: {{enabled: false}}
+# Which parts run in this cluster, and what each of their pods asks for and may use.
+hub:
+  enabled: false
+  resources: {hub}
+member:
+  enabled: false
+  resources: {member}
 dns:
   enabled: false
+  resources: {dns}
   # The address of the DNS Service; empty: the cluster chooses one.
   clusterIP: \"\"
-proxy: {{enabled: false}}
+proxy:
+  enabled: false
+  resources: {proxy}
 balancer:
   enabled: false
+  resources: {balancer}
   # The class of load balancers to serve; empty: those that have none.
   loadBalancerClass: \"\"
 # A ServiceMonitor and a dashboard: needs Prometheus' operator.
-monitoring: {{enabled: false}}
+monitoring:
+  enabled: false
+  # On the ServiceMonitor, for a Prometheus that looks for it.
+  labels: {{}}
 
 image:
   # Nobody publishes one: `cargo xtask image` makes it.
@@ -143,8 +202,12 @@ image:
   # Empty: the version of this chart.
   tag: \"\"
   pullPolicy: {policy}
+  # The names of the Secrets with which it is fetched.
+  pullSecrets: []
 # Of hub, agent and DNS server.
 replicas: {replicas}
+# Which taints their pods stand; those of proxy and balancer stand all.
+tolerations: []
 # What parts listen on; \"[::]\" in a cluster of IPv6.
 listen: {listen}
 # The API server's own address, for proxies that take kube-proxy's place.
@@ -153,4 +216,13 @@ apiServer:
   port: \"\"
 "
     )
+}
+
+/// As people write it on one line.
+fn amounts(resources: &ResourceRequirements) -> String {
+    let of = |what: &str, amounts: &Option<BTreeMap<String, Quantity>>| {
+        let all = amounts.iter().flatten().map(|(name, amount)| format!("{name}: {}", amount.0));
+        format!("{what}: {{{}}}", all.collect::<Vec<_>>().join(", "))
+    };
+    format!("{{{}, {}}}", of("requests", &resources.requests), of("limits", &resources.limits))
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use tombolo_api::crd::RenderError;
 
 use crate::chart;
+use crate::guard;
 use crate::manifest::{Manifest, render};
 use crate::part::{self, Part};
 use crate::place::{self, Introduction};
@@ -33,8 +34,10 @@ pub fn deploy_files() -> Result<BTreeMap<String, String>, RenderError> {
         let name = one.command();
         // One file brings the namespace to a cluster; who installs nodes without an agent makes it by hand.
         let has_namespace = matches!(one, Part::Hub | Part::Member);
-        let mut access: Vec<Manifest> =
-            has_namespace.then(|| part::namespace(&settings)).into_iter().collect();
+        let mut access: Vec<Manifest> = match has_namespace {
+            true => vec![part::namespace(&settings), guard::quota(&settings)],
+            false => Vec::new(),
+        };
         access.extend(part::access(one, &settings));
         files.insert(format!("{folder}/{name}-rbac.yaml"), file(&access_note(one), &access)?);
         let running = part::running(one, &settings);

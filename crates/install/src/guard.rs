@@ -1,22 +1,54 @@
 //! What protects running parts from people and neighbours.
 
+use k8s_openapi::api::core::v1::{
+    ResourceQuota, ResourceQuotaSpec, ScopeSelector, ScopedResourceSelectorRequirement,
+};
 use k8s_openapi::api::networking::v1::{
     NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPort, NetworkPolicySpec,
 };
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::core::ObjectMeta;
+use tombolo_api::tombolo::MANAGED_BY_LABEL;
 
 use crate::manifest::Manifest;
-use crate::part::Part;
-use crate::pod::DNS_PORT;
+use crate::part::{INSTALLER, NAME_LABEL, Part};
+use crate::pod::{DNS_PORT, PRIORITY_CLASSES};
 use crate::settings::Settings;
 
-/// One at a time may be taken away on purpose.
+/// Some clusters (GKE) admit pods of these priorities only where a quota says how many there may be. It limits nothing.
+pub(crate) fn quota(settings: &Settings) -> Manifest {
+    let labels = [(NAME_LABEL, "tombolo"), (MANAGED_BY_LABEL, INSTALLER)];
+    let critical = ScopedResourceSelectorRequirement {
+        scope_name: "PriorityClass".to_owned(),
+        operator: "In".to_owned(),
+        values: Some(PRIORITY_CLASSES.map(str::to_owned).to_vec()),
+    };
+    Manifest::of(&ResourceQuota {
+        metadata: ObjectMeta {
+            name: Some("tombolo-critical-pods".to_owned()),
+            namespace: Some(settings.namespace.clone()),
+            labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ResourceQuotaSpec {
+            hard: Some([("pods".to_owned(), Quantity("1G".to_owned()))].into()),
+            scope_selector: Some(ScopeSelector { match_expressions: Some(vec![critical]) }),
+            ..ResourceQuotaSpec::default()
+        }),
+        ..ResourceQuota::default()
+    })
+}
+
+/// One at a time may be taken away on purpose; one that runs and is not ready, always: where two are not, such as servers that
+/// do not reach their API server, nobody who empties a node would get anywhere.
 pub(crate) fn disruption_budget(part: Part, settings: &Settings) -> Manifest {
     let spec = PodDisruptionBudgetSpec {
         max_unavailable: Some(IntOrString::Int(1)),
         selector: Some(selector(part)),
+        unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
         ..PodDisruptionBudgetSpec::default()
     };
     let metadata = part.metadata(settings);

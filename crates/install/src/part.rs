@@ -48,6 +48,14 @@ impl Part {
         }
     }
 
+    /// What it is called by those who install it: the flag of `tombolo install`, the value of the chart.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            other => other.command(),
+        }
+    }
+
     /// What its account, workload and roles are called.
     pub fn object_name(self) -> String {
         format!("tombolo-{}", self.command())
@@ -115,7 +123,7 @@ impl Part {
 /// Everything that `parts` need in a cluster, in the order in which it can be applied.
 pub fn manifests(settings: &Settings, parts: &[Part]) -> Vec<Manifest> {
     let mut all = definitions::kinds(parts);
-    all.push(namespace(settings));
+    all.extend([namespace(settings), guard::quota(settings)]);
     for part in parts {
         all.extend(access(*part, settings));
         all.extend(running(*part, settings));

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Affinity, Capabilities, ConfigMapProjection, Container, ContainerPort, EnvVar, EnvVarSource,
-    HTTPGetAction, ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, PodSpec,
-    PodTemplateSpec, Probe, ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecretProjection,
-    SecurityContext, Toleration, Volume, VolumeMount, VolumeProjection, WeightedPodAffinityTerm,
+    HTTPGetAction, LocalObjectReference, ObjectFieldSelector, PodAffinityTerm, PodAntiAffinity,
+    PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ProjectedVolumeSource, ResourceRequirements,
+    SeccompProfile, SecretProjection, SecurityContext, Toleration, Volume, VolumeMount, VolumeProjection,
+    WeightedPodAffinityTerm,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -25,6 +26,12 @@ const NOBODY: i64 = 65532;
 pub(crate) const ADMIN: &str = "admin";
 /// A port of the pod, so that DNS needs no privilege; the Service has 53.
 pub(crate) const DNS_PORT: i32 = 5353;
+/// Where load balancers ask a node whether its proxy is well, as they ask kube-proxy.
+const HEALTH_PORT: i32 = 10256;
+/// What is so important that others make room for it.
+pub(crate) const PRIORITY_CLASSES: [&str; 2] = ["system-node-critical", "system-cluster-critical"];
+/// How long a start may take, in seconds: an agent whose hub does not answer waits before it goes on without.
+const STARTING: i32 = 300;
 
 pub(crate) fn template(part: Part, settings: &Settings) -> PodTemplateSpec {
     let metadata = ObjectMeta { labels: Some(part.labels()), ..ObjectMeta::default() };
@@ -34,13 +41,19 @@ pub(crate) fn template(part: Part, settings: &Settings) -> PodTemplateSpec {
 fn spec(part: Part, settings: &Settings) -> PodSpec {
     let on_nodes = part.is_on_nodes();
     let everywhere = Toleration { operator: Some("Exists".to_owned()), ..Toleration::default() };
-    let class = if on_nodes { "system-node-critical" } else { "system-cluster-critical" };
+    let [of_nodes, of_cluster] = PRIORITY_CLASSES;
+    let tolerations = if on_nodes { vec![everywhere] } else { settings.tolerations.clone() };
+    let secrets = settings.pull_secrets.iter().map(|name| LocalObjectReference { name: name.clone() });
+    let secrets: Vec<LocalObjectReference> = secrets.collect();
     PodSpec {
         service_account_name: Some(part.object_name()),
-        priority_class_name: Some(class.to_owned()),
+        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
+        priority_class_name: Some(if on_nodes { of_nodes } else { of_cluster }.to_owned()),
+        node_selector: Some([("kubernetes.io/os".to_owned(), "linux".to_owned())].into()),
         host_network: on_nodes.then_some(true),
-        dns_policy: on_nodes.then(|| "ClusterFirstWithHostNet".to_owned()),
-        tolerations: on_nodes.then(|| vec![everywhere]),
+        // Those that make Services and names work ask the node's DNS: the cluster's may need them to be there first.
+        dns_policy: (on_nodes || part == Part::Dns).then(|| "Default".to_owned()),
+        tolerations: (!tolerations.is_empty()).then_some(tolerations),
         affinity: (!on_nodes).then(|| apart(part)),
         security_context: Some(PodSecurityContext {
             seccomp_profile: Some(SeccompProfile {
@@ -81,9 +94,10 @@ fn container(part: Part, settings: &Settings) -> Container {
         args: Some(arguments(part, settings)),
         env: environment(part, settings),
         ports: Some(ports(part)),
+        startup_probe: Some(Probe { failure_threshold: Some(STARTING), ..probe("/livez", 1) }),
         liveness_probe: Some(probe("/livez", 10)),
         readiness_probe: Some(probe("/readyz", 2)),
-        resources: Some(resources(part)),
+        resources: Some(settings.resources(part)),
         security_context: Some(security(part)),
         volume_mounts: membership_volume(part).map(|_| {
             vec![VolumeMount {
@@ -107,7 +121,9 @@ fn arguments(part: Part, settings: &Settings) -> Vec<String> {
         Part::Member => arguments.extend([namespace, membership, format!("--renew-token-in={HUB_SECRET}")]),
         // Whoever asks is the cluster's own DNS, for everybody.
         Part::Dns => arguments.extend([settings.listening("listen", DNS_PORT), "--rate-limit=0".to_owned()]),
-        Part::Proxy => arguments.extend([node, membership]),
+        Part::Proxy => {
+            arguments.extend([node, membership, settings.listening("healthz-address", HEALTH_PORT)]);
+        }
         Part::Balancer => {
             arguments.extend([node, namespace]);
             let class = settings.load_balancer_class.iter();
@@ -168,7 +184,7 @@ fn probe(path: &str, seconds: i32) -> Probe {
 }
 
 /// Memory grows with what is watched: the limits are for some ten thousand Services, no promise.
-fn resources(part: Part) -> ResourceRequirements {
+pub(crate) fn usual_resources(part: Part) -> ResourceRequirements {
     let (request, limit) = match part {
         Part::Hub | Part::Member => ("64Mi", "1Gi"),
         Part::Dns | Part::Proxy => ("64Mi", "1Gi"),

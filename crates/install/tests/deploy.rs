@@ -5,8 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-use tombolo_install::{FOLDERS, Manifest, Part, Settings, deploy_files, manifests, system_namespace};
+use serde_json::{Value, json};
+use tombolo_install::{
+    FOLDERS, Manifest, Part, Settings, deploy_files, is_for_members, manifests, system_namespace,
+};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
@@ -91,7 +93,7 @@ fn nobody_has_more_than_one_capability_and_only_who_has_one_is_root() {
             _ => vec![],
         };
         assert_eq!(added, expected, "{part:?}");
-        assert_eq!(security["capabilities"]["drop"], serde_json::json!(["ALL"]));
+        assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
         assert_eq!(security["runAsNonRoot"], added.is_empty(), "{part:?}");
         assert_eq!(security["allowPrivilegeEscalation"], false);
         assert_eq!(security["readOnlyRootFilesystem"], true);
@@ -106,6 +108,84 @@ fn those_in_the_hosts_network_do_not_want_the_same_port() {
     let ports: Vec<String> =
         ports.map(|port| format!("{} {}", port["protocol"], port["containerPort"])).collect();
     assert_eq!(ports.iter().collect::<BTreeSet<_>>().len(), ports.len(), "{ports:?}");
+}
+
+#[test]
+fn pods_run_on_linux_may_start_slowly_and_are_asked_where_nodes_have_their_addresses() {
+    for (part, pod) in pods() {
+        assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}), "{part:?}");
+        let (startup, liveness) =
+            (&pod["containers"][0]["startupProbe"], &pod["containers"][0]["livenessProbe"]);
+        assert_eq!(startup["httpGet"], liveness["httpGet"], "{part:?}");
+        let seconds = |probe: &Value| {
+            probe["periodSeconds"].as_u64().unwrap() * probe["failureThreshold"].as_u64().unwrap_or(3)
+        };
+        assert!(seconds(startup) >= 5 * 60 && seconds(liveness) < 60, "{part:?}");
+    }
+    let settings = Settings { listen: std::net::Ipv6Addr::UNSPECIFIED.into(), ..Settings::default() };
+    let proxy = manifests(&settings, &[Part::Proxy]);
+    let daemons = proxy.iter().find(|one| one.kind() == "DaemonSet").unwrap();
+    let arguments = &daemons.value()["spec"]["template"]["spec"]["containers"][0]["args"];
+    for open in ["--healthz-address=[::]:10256", "--admin-address=[::]:9473"] {
+        assert!(arguments.as_array().unwrap().contains(&json!(open)), "{arguments}");
+    }
+}
+
+#[test]
+fn who_makes_services_and_names_work_does_not_need_them_to_start() {
+    for (part, pod) in pods() {
+        let expected = match part {
+            Part::Dns | Part::Proxy | Part::Balancer => json!("Default"),
+            Part::Hub | Part::Member => Value::Null,
+        };
+        assert_eq!(pod["dnsPolicy"], expected, "{part:?}");
+    }
+}
+
+#[test]
+fn a_quota_admits_pods_of_every_priority_that_is_used() {
+    let all = manifests(&Settings::default(), &[Part::Dns]);
+    let quota = all.iter().find(|one| one.kind() == "ResourceQuota").unwrap().value();
+    let selected = &quota["spec"]["scopeSelector"]["matchExpressions"][0]["values"];
+    for (part, pod) in pods() {
+        assert!(selected.as_array().unwrap().contains(&pod["priorityClassName"]), "{part:?}");
+    }
+}
+
+#[test]
+fn a_budget_holds_up_nobody_who_empties_a_node() {
+    for replicas in [1, 2] {
+        let all = manifests(&Settings { replicas, ..Settings::default() }, &Part::ALL);
+        for budget in all.iter().filter(|one| one.kind() == "PodDisruptionBudget") {
+            let spec = &budget.value()["spec"];
+            assert_eq!((&spec["maxUnavailable"], &spec["minAvailable"]), (&json!(1), &Value::Null));
+            assert_eq!(spec["unhealthyPodEvictionPolicy"], "AlwaysAllow", "two that are not ready");
+        }
+    }
+}
+
+#[test]
+fn what_metrics_say_of_namespaces_and_services_is_left_as_it_is() {
+    let settings = Settings {
+        monitoring: true,
+        monitor_labels: [("release".to_owned(), "prometheus".to_owned())].into(),
+        ..Settings::default()
+    };
+    let all = manifests(&settings, &[Part::Proxy]);
+    let monitor = all.iter().find(|one| one.kind() == "ServiceMonitor").unwrap().value();
+    assert_eq!(monitor["spec"]["endpoints"][0]["honorLabels"], true);
+    assert_eq!(monitor["metadata"]["labels"]["release"], "prometheus");
+    assert_eq!(monitor["metadata"]["labels"]["app.kubernetes.io/name"], "tombolo");
+}
+
+#[test]
+fn the_roles_of_members_outlive_the_hubs_own_part() {
+    let all = manifests(&Settings::default(), &[Part::Hub]);
+    let kept: Vec<&str> = all.iter().filter(|one| is_for_members(one)).map(Manifest::name).collect();
+    assert_eq!(kept, ["tombolo-member-reader", "tombolo-member-writer", "tombolo-member-works"]);
+    for role in all.iter().filter(|one| is_for_members(one)) {
+        assert_eq!(role.value()["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+    }
 }
 
 #[test]

@@ -115,6 +115,8 @@ fn the_command_line_wants_a_part_and_a_name() {
         "install --context hub",
         "join --hub-context hub",
         "leave --name a",
+        "install --hub --limit kitchen:memory=1Gi",
+        "install --hub --monitor-label release=prometheus",
         "join --name A_B --hub-context hub",
     ] {
         let said = world.tombolo(line);
