@@ -2,7 +2,8 @@
 //
 //	chart-renderer CHART NAMESPACE < values.json
 //
-// prints a JSON object: the name of each template, and what it becomes.
+// prints a JSON object: the name of each template, and what it becomes. With CHART_SERVER, CHART_TOKEN and CHART_AUTHORITY (PEM)
+// templates can look at that cluster, as they can when Helm installs them there.
 package main
 
 import (
@@ -10,9 +11,11 @@ import (
 	"fmt"
 	"os"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	"k8s.io/client-go/rest"
 )
 
 func main() {
@@ -39,7 +42,18 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	rendered, err := engine.Render(loaded, all)
+	render := engine.Render
+	if server := os.Getenv("CHART_SERVER"); server != "" {
+		cluster := &rest.Config{
+			Host:            server,
+			BearerToken:     os.Getenv("CHART_TOKEN"),
+			TLSClientConfig: rest.TLSClientConfig{CAData: []byte(os.Getenv("CHART_AUTHORITY"))},
+		}
+		render = func(loaded *chart.Chart, values chartutil.Values) (map[string]string, error) {
+			return engine.RenderWithClient(loaded, values, cluster)
+		}
+	}
+	rendered, err := render(loaded, all)
 	if err != nil {
 		return err
 	}

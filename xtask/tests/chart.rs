@@ -8,26 +8,39 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
-use tombolo_install::{ApiServer, Manifest, Part, Settings, manifests};
+use tombolo_apiserver::{Context, Options};
+use tombolo_install::{ApiServer, Manifest, Part, Settings, apply, manifests};
+use tombolo_testkit::Cluster;
 
 const REMEDY: &str = "`cargo xtask test` builds it from xtask/helm, which needs Go";
 
 fn render(namespace: &str, values: &Value) -> Vec<Value> {
+    render_for(None, namespace, values).unwrap()
+}
+
+/// What the chart gives, and in a cluster, whether it does there; else why not.
+fn render_for(cluster: Option<&Context>, namespace: &str, values: &Value) -> Result<Vec<Value>, String> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy/helm/tombolo");
-    let started = Command::new("chart-renderer")
-        .args([chart.as_os_str(), namespace.as_ref()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
+    let mut command = Command::new("chart-renderer");
+    command.args([chart.as_os_str(), namespace.as_ref()]);
+    if let Some(Context { server, token, authority, .. }) = cluster {
+        command.envs([("CHART_SERVER", server), ("CHART_TOKEN", token), ("CHART_AUTHORITY", authority)]);
+    }
+    let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = started.unwrap_or_else(|error| panic!("chart-renderer: {error}; {REMEDY}"));
     child.stdin.take().unwrap().write_all(values.to_string().as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "the chart cannot be rendered");
+    if !output.status.success() {
+        return Err(String::from_utf8(output.stderr).unwrap());
+    }
     let files: BTreeMap<String, String> = serde_json::from_slice(&output.stdout).unwrap();
     let documents = files.values().flat_map(|text| text.split("\n---\n"));
     let documents = documents.map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
-    documents.filter(|document| !document.is_null()).collect()
+    Ok(documents.filter(|document| !document.is_null()).collect())
 }
 
 fn by_name(objects: impl IntoIterator<Item = Value>) -> BTreeMap<String, Value> {
@@ -110,4 +123,55 @@ fn every_choice_of_an_installation_can_be_made_by_a_value() {
         load_balancer_class: Some("tombolo.dev/l2".into()),
     };
     assert_eq!(by_name(render("elsewhere", &values)), applied(&settings, &Part::ALL));
+}
+
+/// Says of an object that another version made it.
+async fn relabel(cluster: &Cluster, kind: &str, name: &str, version: &str) {
+    let core = match kind {
+        "ClusterRole" => {
+            ApiResource::from_gvk(&GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind))
+        }
+        _ => ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind)),
+    };
+    let api: Api<DynamicObject> = match kind {
+        "ClusterRole" => Api::all_with(cluster.client(), &core),
+        _ => Api::namespaced_with(cluster.client(), "tombolo-system", &core),
+    };
+    let patch = json!({"metadata": {"labels": {"app.kubernetes.io/version": version}}});
+    api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chart_does_not_take_the_place_of_a_later_version() {
+    let cluster = Cluster::new(Options::named("cluster"));
+    let context = cluster.serve().await;
+    let all = json!({"hub": {"enabled": true}, "member": {"enabled": true}, "proxy": {"enabled": true}});
+    let try_all = || render_for(Some(&context), "tombolo-system", &all);
+    assert!(try_all().is_ok(), "nothing is there");
+    let parts = [Part::Hub, Part::Member, Part::Proxy];
+    apply(&cluster.client(), &manifests(&Settings::default(), &parts), |_, _| {}).await.unwrap();
+    assert!(try_all().is_ok(), "the same version");
+    let own = env!("CARGO_PKG_VERSION");
+    let objects = [
+        ("Deployment", "tombolo-hub"),
+        ("Deployment", "tombolo-agent"),
+        ("DaemonSet", "tombolo-proxy"),
+        ("ClusterRole", "tombolo-member-writer"),
+    ];
+    for (kind, name) in objects {
+        for no_later in ["0.0.9", "0.0.9-rc.1", "dev", "1"] {
+            relabel(&cluster, kind, name, no_later).await;
+            assert!(try_all().is_ok(), "{name} {no_later}");
+        }
+        for later in ["99.0.0", "v99.0.0", "99.0.0-rc.1"] {
+            relabel(&cluster, kind, name, later).await;
+            let object = format!("{}/{name}", kind.to_lowercase());
+            let said = format!("{object} is of version {later}, and this chart of version {own}");
+            let refused = try_all().unwrap_err();
+            assert!(refused.contains(&said) && refused.contains("nothing was changed"), "{refused}");
+        }
+        // Who does not bring the part has nothing to do with it.
+        assert!(render_for(Some(&context), "tombolo-system", &json!({"dns": {"enabled": true}})).is_ok());
+        relabel(&cluster, kind, name, own).await;
+    }
 }

@@ -26,6 +26,7 @@ mod place;
 mod pod;
 mod precedence;
 mod remove;
+mod reversal;
 mod rights;
 mod settings;
 mod turn;
