@@ -1,13 +1,11 @@
-//! The hub as a kubeconfig names it: its address for others, and the way to it with another's token.
+//! The hub as a kubeconfig names it: its address for others.
 
 use std::path::Path;
 
-use kube::Client;
-use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig};
+use kube::config::{Cluster, Kubeconfig};
 use tombolo_install::HubAddress;
 
 use crate::failure::Failure;
-use crate::join::Hub;
 
 /// What a member has to know of the hub that a context means. Nothing of whoever the kubeconfig belongs to.
 pub(crate) fn read(file: Option<&Path>, context: Option<&str>) -> Result<HubAddress, Failure> {
@@ -26,19 +24,6 @@ pub(crate) fn read(file: Option<&Path>, context: Option<&str>) -> Result<HubAddr
         (None, None) => None,
     };
     Ok(HubAddress { server, authority, server_name: cluster.tls_server_name })
-}
-
-/// A client of the hub that comes with `token`.
-pub(crate) async fn client(hub: &Hub, cluster: Option<&Path>, token: &str) -> Result<Client, Failure> {
-    let mut config = load(hub.hub_kubeconfig.as_deref().or(cluster))?;
-    for user in &mut config.auth_infos {
-        user.auth_info = Some(AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() });
-    }
-    let options = KubeConfigOptions { context: hub.hub_context.clone(), ..KubeConfigOptions::default() };
-    let config = kube::Config::from_custom_kubeconfig(config, &options)
-        .await
-        .map_err(|cause| cannot(cause.to_string()))?;
-    Client::try_from(tombolo_runtime::notice_silence(config)).map_err(|cause| cannot(cause.to_string()))
 }
 
 fn load(file: Option<&Path>) -> Result<Kubeconfig, Failure> {

@@ -13,8 +13,8 @@ use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::HUB_ACCOUNT;
 use tombolo_install::{
     ClusterSeen, HUB_SECRET, HubSeen, Introduction, Membership, Settings, Turn, TurnError, examine,
-    held_token, inspect_cluster, inspect_hub, is_welcome, member_roles, place, put_token, restart,
-    system_namespace,
+    held_token, inspect_cluster, inspect_hub, is_its_token, member_roles, name_hub, place, put_token,
+    restart, system_namespace,
 };
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::request_token;
@@ -240,13 +240,12 @@ async fn give_token(
 ) -> Result<(), Failure> {
     let object = format!("secret/{HUB_SECRET} in {}", membership.namespace);
     let held = held_token(member, membership).await.map_err(in_cluster)?;
-    if let Some(token) = &held {
-        let as_member =
-            hub_address::client(&arguments.hub, arguments.way.kubeconfig.as_deref(), token).await?;
-        if is_welcome(&as_member, membership).await {
-            say(format_args!("{object} unchanged: its token is good"));
-            return Ok(());
-        }
+    if let Some(token) = &held
+        && is_its_token(hub, membership, token).await
+    {
+        name_hub(member, membership, &hub_seen.server).await.map_err(in_cluster)?;
+        say(format_args!("{object} unchanged: its token is good"));
+        return Ok(());
     }
     let namespace = names::hub_namespace(&arguments.name);
     let seconds = i64::try_from(arguments.token_lifetime.as_secs()).unwrap_or(i64::MAX);

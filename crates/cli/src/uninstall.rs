@@ -95,7 +95,8 @@ async fn expect_nobody(arguments: &Arguments, client: &Client, members: &[String
     }
     if arguments.parts.member {
         let cluster = inspect_cluster(client, &arguments.namespace).await.map_err(unseen)?;
-        if let (Some(id), Some(_)) = (cluster.id, cluster.hub) {
+        if cluster.is_member {
+            let id = cluster.id.unwrap_or_else(|| "ID".to_owned());
             return Err(Failure::new(format!("nothing was changed: the cluster is a member, {id}"))
                 .hint(format!("`tombolo leave --name {id}` first; without --kinds it stays one")));
         }

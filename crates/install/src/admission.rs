@@ -1,5 +1,6 @@
 //! Whether a cluster can join: names, clocks, addresses, versions. Pure.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -105,6 +106,12 @@ impl Findings {
     }
 
     fn addresses(&mut self, membership: &Membership, hub: &HubSeen, cluster: &ClusterSeen) {
+        let server = &membership.hub.server;
+        if is_loopback(server) {
+            self.doubt(format!(
+                "{server} leads a pod to itself and not to the hub: say with --hub-server where pods reach it"
+            ));
+        }
         let mut own: Vec<IpNet> = Vec::new();
         for text in &membership.pod_cidrs {
             match text.parse() {
@@ -185,6 +192,14 @@ fn missing(server: &Server, part: Part) -> Vec<String> {
     needed.filter(|one| is_missing(&one.name_any(), served(one))).map(|one| one.name_any()).collect()
 }
 
+/// Whether an address means the computer of whoever uses it.
+fn is_loopback(server: &str) -> bool {
+    let Ok(address) = server.parse::<http::Uri>() else { return false };
+    let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_local = |address: IpAddr| address.is_loopback() || address.is_unspecified();
+    host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(is_local)
+}
+
 fn overlap(a: &IpNet, b: &IpNet) -> bool {
     a.contains(b) || b.contains(a)
 }
@@ -251,6 +266,7 @@ mod tests {
                 server: server("uid-a", Part::Member),
                 id: None,
                 set: None,
+                is_member: false,
                 hub: None,
                 node_cidrs: vec!["10.1.3.0/24".into()],
             },
@@ -321,7 +337,11 @@ mod tests {
     #[test]
     fn what_may_be_meant_so_is_only_said() {
         type Change = fn(&mut Case);
-        let cases: [(&str, Change); 5] = [
+        let cases: [(&str, Change); 9] = [
+            ("leads a pod to itself", |case| case.membership.hub.server = "https://127.0.0.1:6443".into()),
+            ("leads a pod to itself", |case| case.membership.hub.server = "https://[::1]:6443".into()),
+            ("leads a pod to itself", |case| case.membership.hub.server = "https://localhost:6443".into()),
+            ("leads a pod to itself", |case| case.membership.hub.server = "https://0.0.0.0:6443".into()),
             ("at another hub", |case| case.cluster.hub = Some("uid-other".into())),
             ("without --pod-cidr", |case| case.membership.pod_cidrs.clear()),
             ("outside of --pod-cidr", |case| case.cluster.node_cidrs.push("10.9.0.0/24".into())),

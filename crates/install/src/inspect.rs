@@ -8,7 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::ListParams;
 use kube::{Api, Client, Error, ResourceExt as _};
 use tombolo_api::about::{CLUSTER_ID_PROPERTY, CLUSTER_SET_PROPERTY, ClusterProperty};
-use tombolo_api::tombolo::{HUB_NAMESPACE_PREFIX, Membership};
+use tombolo_api::tombolo::{HUB_NAMESPACE_PREFIX, Membership, STATEMENT};
+use tombolo_model::origin;
 use tombolo_runtime::is_absent;
 
 use crate::apply::is_established;
@@ -36,7 +37,7 @@ pub struct HubSeen {
     pub strangers: BTreeSet<String>,
 }
 
-/// A member at the hub: what it says about itself, and, until its agent does, what its place says about it.
+/// A member at the hub: what its place says about it, and, where that says nothing, what it says about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemberAtHub {
     pub namespace: String,
@@ -55,7 +56,9 @@ pub struct ClusterSeen {
     pub id: Option<String>,
     /// The set that it is a member of.
     pub set: Option<String>,
-    /// The hub that it has a credential for.
+    /// Whether it has a credential for a hub.
+    pub is_member: bool,
+    /// The hub that it is for, where that is known: whoever makes a credential by hand does not say it.
     pub hub: Option<String>,
     /// Where its nodes have their pods, as far as they say.
     pub node_cidrs: Vec<String>,
@@ -71,49 +74,43 @@ pub async fn inspect_hub(client: &Client) -> Result<HubSeen, Error> {
     Ok(HubSeen { server, members: members(found.into_iter().flatten(), &namespaces), strangers })
 }
 
-/// Everybody who has a place or said something. Where there are both, both count: an agent may not have heard yet of
-/// addresses that its cluster was given.
+/// Everybody who has a place or said something. A member cannot change its place, so what that says counts before what the
+/// member states, which may be anything. Nor does a statement count for another cluster than that whose namespace it is in.
 fn members(statements: impl Iterator<Item = Membership>, namespaces: &[Namespace]) -> Vec<MemberAtHub> {
-    let stated = statements.map(|one| MemberAtHub {
+    let is_own = |one: &Membership| one.name_any() == STATEMENT && origin::check_membership(one).is_ok();
+    let stated = statements.filter(is_own).map(|one| MemberAtHub {
         namespace: one.namespace().unwrap_or_default(),
         cluster: one.spec.cluster,
         identity: one.spec.identity,
         pod_cidrs: one.spec.pod_cidrs,
         agent_version: one.status.and_then(|status| status.agent_version),
     });
-    let mut members: Vec<MemberAtHub> = stated.collect();
+    let mut members: BTreeMap<String, MemberAtHub> = stated.map(|one| (one.namespace.clone(), one)).collect();
     for namespace in namespaces {
         let Some(resident) = place::resident(namespace) else { continue };
         let Introduction { identity, pod_cidrs } = Introduction::read(namespace);
         let name = namespace.name_any();
-        match members.iter_mut().find(|member| member.namespace == name) {
-            Some(member) => {
-                let more = pod_cidrs.into_iter().filter(|range| !member.pod_cidrs.contains(range));
-                let more: Vec<String> = more.collect();
-                member.pod_cidrs.extend(more);
-            }
-            None => members.push(MemberAtHub {
-                namespace: name,
-                cluster: resident.to_string(),
-                identity: identity.unwrap_or_default(),
-                pod_cidrs,
-                agent_version: None,
-            }),
+        let member = members.entry(name.clone()).or_default();
+        (member.namespace, member.cluster) = (name, resident.to_string());
+        member.identity = identity.unwrap_or_else(|| member.identity.clone());
+        if !pod_cidrs.is_empty() {
+            member.pod_cidrs = pod_cidrs;
         }
     }
-    members
+    members.into_values().collect()
 }
 
 /// Looks at a cluster whose agents run, or will run, in `namespace`.
 pub async fn inspect_cluster(client: &Client, namespace: &str) -> Result<ClusterSeen, Error> {
     let server = inspect(client).await?;
     let credential = Api::<Secret>::namespaced(client.clone(), namespace).get_opt(HUB_SECRET).await?;
+    let is_member = credential.is_some();
     let hub = credential.and_then(|found| found.metadata.annotations?.remove(HUB_ANNOTATION));
     let (id, set) =
         (property(client, CLUSTER_ID_PROPERTY).await?, property(client, CLUSTER_SET_PROPERTY).await?);
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     let ranges = nodes.into_iter().filter_map(|node| node.spec?.pod_cidrs).flatten();
-    Ok(ClusterSeen { server, id, set, hub, node_cidrs: ranges.collect() })
+    Ok(ClusterSeen { server, id, set, is_member, hub, node_cidrs: ranges.collect() })
 }
 
 /// What the cluster says about itself under a name.
@@ -155,5 +152,55 @@ fn none_if_absent<T>(outcome: Result<T, Error>) -> Result<Option<T>, Error> {
     match outcome {
         Err(error) if is_absent(&error) => Ok(None),
         other => other.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn statement(namespace: &str, cluster: &str, identity: &str, range: &str) -> Membership {
+        let value = json!({
+            "apiVersion": "tombolo.dev/v1alpha1", "kind": "Membership",
+            "metadata": {"name": STATEMENT, "namespace": namespace},
+            "spec": {"cluster": cluster, "identity": identity, "podCIDRs": [range]},
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn namespace(name: &str, annotations: Value) -> Namespace {
+        let member = name.trim_start_matches("tombolo-");
+        let metadata =
+            json!({"name": name, "labels": {"tombolo.dev/member": member}, "annotations": annotations});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    fn seen(statements: Vec<Membership>, namespaces: &[Namespace]) -> Vec<[String; 3]> {
+        let members = members(statements.into_iter(), namespaces).into_iter();
+        members.map(|one| [one.cluster, one.identity, one.pod_cidrs.join(",")]).collect()
+    }
+
+    #[test]
+    fn what_an_administrator_wrote_on_a_place_counts_before_what_its_member_says() {
+        let introduced = json!({"tombolo.dev/identity": "uid-a", "tombolo.dev/pod-cidrs": "10.1.0.0/16"});
+        let said = || vec![statement("tombolo-a", "a", "uid-b", "10.2.0.0/16")];
+        assert_eq!(seen(said(), &[namespace("tombolo-a", introduced)]), [["a", "uid-a", "10.1.0.0/16"]]);
+        // A place that was made from files does not know everything.
+        let ranges = json!({"tombolo.dev/pod-cidrs": "10.1.0.0/16"});
+        assert_eq!(seen(said(), &[namespace("tombolo-a", ranges)]), [["a", "uid-b", "10.1.0.0/16"]]);
+        assert_eq!(seen(said(), &[namespace("tombolo-a", json!({}))]), [["a", "uid-b", "10.2.0.0/16"]]);
+        assert_eq!(
+            seen(vec![], &[namespace("tombolo-a", json!({}))]),
+            [["a", "", ""]],
+            "before its agent runs"
+        );
+    }
+
+    #[test]
+    fn nobody_speaks_for_another_cluster() {
+        let forged = statement("tombolo-a", "b", "uid-a", "10.2.0.0/16");
+        assert_eq!(seen(vec![forged], &[namespace("tombolo-a", json!({}))]), [["a", "", ""]]);
     }
 }

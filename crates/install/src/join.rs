@@ -5,16 +5,17 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Error, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tombolo_api::tombolo::{Membership as Statement, TOKEN_KEY};
+use tombolo_api::tombolo::{HUB_ACCOUNT, TOKEN_KEY};
 use tombolo_model::names;
 
 use crate::inspect::Server;
-use crate::membership::{HUB_SECRET, Membership};
+use crate::membership::{HUB_ANNOTATION, HUB_SECRET, Membership};
 use crate::part::{INSTALLER, Part};
 use crate::settings::Settings;
 
@@ -33,11 +34,24 @@ pub async fn held_token(member: &Client, membership: &Membership) -> Result<Opti
         .filter(|token| !token.is_empty()))
 }
 
-/// Whether the hub takes a client that came with the token for the member it is.
-pub async fn is_welcome(hub: &Client, membership: &Membership) -> bool {
-    let namespace = names::hub_namespace(&membership.cluster);
-    let api: Api<Statement> = Api::namespaced(hub.clone(), &namespace);
-    api.list(&ListParams::default().limit(1)).await.is_ok()
+/// Whether the hub takes whoever comes with the token for this very member. That of another one lets in, too, but not into
+/// the namespace of this one.
+pub async fn is_its_token(hub: &Client, membership: &Membership, token: &str) -> bool {
+    let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
+    let review = TokenReview { spec, ..TokenReview::default() };
+    let answer = Api::<TokenReview>::all(hub.clone()).create(&PostParams::default(), &review).await;
+    let Some(status) = answer.ok().and_then(|answer| answer.status) else { return false };
+    let account =
+        format!("system:serviceaccount:{}:{HUB_ACCOUNT}", names::hub_namespace(&membership.cluster));
+    status.authenticated == Some(true) && status.user.and_then(|user| user.username) == Some(account)
+}
+
+/// Says on the credential which hub it is for: whoever made it by hand did not.
+pub async fn name_hub(member: &Client, membership: &Membership, hub: &Server) -> Result<(), Error> {
+    let api: Api<Secret> = Api::namespaced(member.clone(), &membership.namespace);
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {HUB_ANNOTATION: hub.identity}}}));
+    let params = PatchParams { field_manager: Some(INSTALLER.to_owned()), ..PatchParams::default() };
+    api.patch(HUB_SECRET, &params, &patch).await.map(|_| ())
 }
 
 /// Leaves a token for a hub in the cluster.

@@ -40,7 +40,7 @@ pub use self::departure::keeps_from_leaving;
 pub use self::deploy::{FOLDERS, deploy_files};
 pub use self::inspect::{ClusterSeen, HubSeen, MemberAtHub, Server, inspect_cluster, inspect_hub};
 pub use self::installed::{Installed, installed, who_needs};
-pub use self::join::{held_token, is_welcome, put_token, restart};
+pub use self::join::{held_token, is_its_token, name_hub, put_token, restart};
 pub use self::leave::{Place, forget, stop_agents, take_place};
 pub use self::manifest::{Manifest, render};
 pub use self::membership::{HUB_SECRET, HubAddress, Membership, properties};

@@ -38,4 +38,58 @@ fn a_cluster_joins_by_files_and_a_token_that_kubectl_makes() {
     let said = world.tombolo(&format!("join --name west {NAMES}")).succeeds();
     assert!(!said.contains(" created"), "{said}");
     assert!(said.contains("secret/tombolo-hub in tombolo-system unchanged: its token is good\n"), "{said}");
+    let hub = world.json("hub", "get namespace kube-system")["metadata"]["uid"].clone();
+    let secret = world.json("west", "get secret -n tombolo-system tombolo-hub");
+    assert_eq!(secret["metadata"]["annotations"]["tombolo.dev/hub"], hub, "now it is known whose it is");
+}
+
+#[test]
+fn who_joined_by_files_is_a_member_for_everybody_who_asks() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    for member in ["east", "west"] {
+        world.tombolo(&format!("install --member --context {member}")).succeeds();
+    }
+    for (context, side) in [("hub", "hub"), ("west", "member")] {
+        let printed =
+            world.tombolo(&format!("join --name west {NAMES} --dry-run -o yaml --side {side}")).succeeds();
+        assert!(
+            !printed.contains("\nkind: ClusterRole\n"),
+            "what is everybody's is in nobody's files: {printed}"
+        );
+        world.at(context).feed("apply --server-side -f -", &printed).succeeds();
+    }
+    let create = "create secret generic tombolo-hub -n tombolo-system --from-literal=token=x";
+    world.at("west").run(create).succeeds();
+    world
+        .tombolo("join --name east --context east --hub-context hub --pod-cidr 10.2.128.0/17")
+        .fails("10.2.128.0/17 overlaps 10.2.0.0/16 of west");
+    world.tombolo("uninstall --hub --kinds --context hub").fails("this hub has members, west");
+    world.tombolo("uninstall --member --kinds --context west").fails("the cluster is a member, west");
+}
+
+#[test]
+fn the_token_of_another_member_is_replaced() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    for member in ["east", "west"] {
+        world.tombolo(&format!("install --member --context {member}")).succeeds();
+        world.tombolo(&format!("join --name {member} --context {member} --hub-context hub")).succeeds();
+    }
+    let token = |member: &str| {
+        world.json(member, "get secret -n tombolo-system tombolo-hub")["data"]["token"].clone()
+    };
+    let patch = serde_json::json!({"data": {"token": token("east")}}).to_string();
+    world
+        .at("west")
+        .run(&format!("patch secret -n tombolo-system tombolo-hub --type=merge -p {patch}"))
+        .succeeds();
+    let said = world.tombolo("join --name west --context west --hub-context hub").succeeds();
+    assert!(
+        said.contains("secret/tombolo-hub in tombolo-system configured: a token for the hub\n"),
+        "{said}"
+    );
+    assert_ne!(token("west"), token("east"));
+    let said = world.tombolo("join --name west --context west --hub-context hub").succeeds();
+    assert!(said.contains("unchanged: its token is good\n"), "{said}");
 }
