@@ -62,13 +62,13 @@ pub(crate) struct Arguments {
 
 /// An administrator's way to the hub.
 #[derive(Debug, Args)]
-pub(crate) struct Hub {
+struct Hub {
     /// The kubeconfig of an administrator of the hub; without it that of the cluster, with --hub-context.
     #[arg(long, value_name = "FILE", required_unless_present = "hub_context")]
-    pub(crate) hub_kubeconfig: Option<PathBuf>,
+    hub_kubeconfig: Option<PathBuf>,
     /// The context of the hub in its kubeconfig.
     #[arg(long, value_name = "NAME")]
-    pub(crate) hub_context: Option<String>,
+    hub_context: Option<String>,
 }
 
 /// What the cluster says about itself.
@@ -96,7 +96,7 @@ enum Side {
 }
 
 impl Hub {
-    pub(crate) async fn connect(&self, cluster: Option<&std::path::Path>) -> Result<Client, Failure> {
+    async fn connect(&self, cluster: Option<&std::path::Path>) -> Result<Client, Failure> {
         let file = self.hub_kubeconfig.as_deref().or(cluster);
         connect("hub", "--hub-kubeconfig and --hub-context", file, self.hub_context.as_deref()).await
     }

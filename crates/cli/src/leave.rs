@@ -1,8 +1,11 @@
 //! `tombolo leave`: a cluster is a member no more.
 //!
-//! First the name and the cluster are compared: they have to be of one member. Then its agents end, its place at the hub goes, so that others stop sending it anything, and what agents made in it is taken
-//! back. Of a cluster that is gone for good only the place at the hub can go: `--force` asks for that.
+//! First the name and the cluster are compared: they have to be of one member. Then its agents end, its place at the hub
+//! goes, so that others stop sending it anything, and what agents made in it is taken back. Where one of the two is gone for
+//! good, `--force` does it at the other one: at the hub that is named, or, if none is, in the cluster. Nobody waits for who is
+//! gone.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,13 +13,13 @@ use kube::Client;
 use tombolo_agent::retire;
 use tombolo_api::tombolo::MEMBER_LABEL;
 use tombolo_install::{
-    Place, forget, inspect_cluster, inspect_hub, keeps_from_leaving, stop_agents, take_place,
+    Place, forget, inspect_cluster, inspect_hub, is_called_otherwise, keeps_from_leaving, stop_agents,
+    take_place,
 };
 use tombolo_model::{ClusterId, names};
 
-use crate::connect::Way;
+use crate::connect::{Way, connect};
 use crate::failure::Failure;
-use crate::join::Hub;
 use crate::say::say;
 use crate::span;
 
@@ -27,12 +30,17 @@ pub(crate) struct Arguments {
     name: ClusterId,
     #[command(flatten)]
     way: Way,
-    #[command(flatten)]
-    hub: Hub,
+    /// The kubeconfig of an administrator of the hub; without it that of the cluster, with --hub-context.
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["hub_context", "force"])]
+    hub_kubeconfig: Option<PathBuf>,
+    /// The context of the hub in its kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    hub_context: Option<String>,
     /// Where the agent runs in the cluster.
     #[arg(long, default_value = "tombolo-system")]
     namespace: String,
-    /// The cluster is gone for good: only take its place at the hub away.
+    /// Of cluster and hub one is gone for good. With a hub, only take the cluster's place there away; without, only take back
+    /// what is in the cluster.
     #[arg(long)]
     force: bool,
     /// How long what a hub has to remove may take.
@@ -40,33 +48,83 @@ pub(crate) struct Arguments {
     timeout: Duration,
 }
 
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let hub = arguments.hub.connect(arguments.way.kubeconfig.as_deref()).await?;
-    if arguments.force {
-        if !take(&arguments, &hub).await? {
-            return Err(Failure::new(format!("there is no {} at this hub", arguments.name))
-                .hint("`kubectl get memberships -A` there shows who is; nothing was changed"));
-        }
-        say(format_args!("{} is no member any more; nobody asked the cluster itself", arguments.name));
-        return Ok(());
+impl Arguments {
+    async fn connect_hub(&self) -> Result<Client, Failure> {
+        let file = self.hub_kubeconfig.as_deref().or(self.way.kubeconfig.as_deref());
+        connect("hub", "--hub-kubeconfig and --hub-context", file, self.hub_context.as_deref()).await
     }
+
+    fn names_hub(&self) -> bool {
+        self.hub_kubeconfig.is_some() || self.hub_context.is_some()
+    }
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    if arguments.force {
+        return match arguments.names_hub() {
+            true => without_cluster(&arguments).await,
+            false => without_hub(&arguments).await,
+        };
+    }
+    let hub = arguments.connect_hub().await?;
     let member = arguments.way.connect("cluster").await?;
     look(&arguments, &hub, &member).await?;
     stop(&arguments, &member).await?;
     take(&arguments, &hub).await?;
-    let retired = retire(&member, &arguments.name, &arguments.namespace).await.map_err(in_cluster)?;
+    clean_up(&arguments, &member).await?;
+    say(format_args!("{} is no member any more", arguments.name));
+    Ok(())
+}
+
+/// The cluster is gone for good: its place at the hub goes.
+async fn without_cluster(arguments: &Arguments) -> Result<(), Failure> {
+    if !take(arguments, &arguments.connect_hub().await?).await? {
+        return Err(Failure::new(format!("there is no {} at this hub", arguments.name))
+            .hint("`kubectl get memberships -A` there shows who is; nothing was changed"));
+    }
+    say(format_args!("{} is no member any more; nobody asked the cluster itself", arguments.name));
+    Ok(())
+}
+
+/// The hub is gone for good: everything in the cluster goes.
+async fn without_hub(arguments: &Arguments) -> Result<(), Failure> {
+    let member = arguments.way.connect("cluster").await?;
+    let seen = inspect_cluster(&member, &arguments.namespace).await;
+    let seen = seen.map_err(|cause| Failure::new("the cluster cannot be looked at").because(cause))?;
+    let name = &arguments.name;
+    if let Some(why) = is_called_otherwise(name, &seen) {
+        return Err(Failure::new(format!("{name} cannot leave, nothing was changed: {why}")));
+    }
+    // Its name and its credential go last, so there is nothing left. Exports may be there for somebody else.
+    if seen.id.is_none() && !seen.is_member {
+        say("the cluster is nobody's member, and nothing was changed");
+        return Ok(());
+    }
+    stop(arguments, &member).await?;
+    clean_up(arguments, &member).await?;
+    say(format_args!(
+        "{name} is no member any more; nobody told the hub, which has a place for it if it still is"
+    ));
+    Ok(())
+}
+
+/// Takes back all that agents and `tombolo join` left in the cluster.
+async fn clean_up(arguments: &Arguments, member: &Client) -> Result<(), Failure> {
+    let retired = retire(member, &arguments.name, &arguments.namespace).await.map_err(in_cluster)?;
     for (what, count) in retired.iter().filter(|(_, count)| *count > 0) {
         say(format_args!("{count} {what}"));
     }
-    forget(&member, &arguments.namespace).await.map_err(in_cluster)?;
-    say(format_args!("{} is no member any more", arguments.name));
-    Ok(())
+    forget(member, &arguments.namespace).await.map_err(in_cluster)
 }
 
 /// Goes no further if the name and the cluster are not of one member.
 async fn look(arguments: &Arguments, hub: &Client, member: &Client) -> Result<(), Failure> {
     let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member, &arguments.namespace));
-    let hub = hub.map_err(|cause| Failure::new("the hub cannot be looked at").because(cause))?;
+    let hub = hub.map_err(|cause| {
+        Failure::new("the hub cannot be looked at")
+            .because(cause)
+            .hint("if it is gone for good, use --force, and neither --hub-kubeconfig nor --hub-context")
+    })?;
     let member = member.map_err(|cause| {
         Failure::new("the cluster cannot be looked at")
             .because(cause)

@@ -15,14 +15,12 @@ pub fn keeps_from_leaving(member: &ClusterId, at: &HubSeen, cluster: &ClusterSee
     if cluster.hub.as_ref().is_some_and(|hub| *hub != at.server.identity) {
         return Some(
             "the cluster is a member at another hub: choose that with --hub-context; if that hub is gone for good, \
-             `tombolo join` this one first"
+             `--force` without a hub takes back what is in the cluster"
                 .to_owned(),
         );
     }
-    if let Some(id) = cluster.id.as_deref().filter(|id| *id != member.as_str()) {
-        return Some(format!(
-            "the cluster calls itself {id}, not {member}: leave with `--name {id}`, or choose the other cluster with --context"
-        ));
+    if let Some(why) = is_called_otherwise(member, cluster) {
+        return Some(why);
     }
     let at_hub = at.members.iter().find(|one| one.namespace == namespace);
     match at_hub.map(|one| one.identity.as_str()) {
@@ -41,6 +39,14 @@ pub fn keeps_from_leaving(member: &ClusterId, at: &HubSeen, cluster: &ClusterSee
             Some(format!("the cluster is {other} at this hub, not {member}: leave with `--name {other}`"))
         }
     }
+}
+
+/// Why the cluster is not `member`, by what it says itself: all that can be known where the hub is gone.
+pub fn is_called_otherwise(member: &ClusterId, cluster: &ClusterSeen) -> Option<String> {
+    let id = cluster.id.as_deref().filter(|id| *id != member.as_str())?;
+    Some(format!(
+        "the cluster calls itself {id}, not {member}: leave with `--name {id}`, or choose the other cluster with --context"
+    ))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub use self::admission::{Findings, examine};
 pub use self::apply::{Applied, Error, apply};
 pub use self::corefile::{Unfit, blocks, pass_zones_on, reloads, stop_passing_on};
 pub use self::definitions::{definitions, kinds};
-pub use self::departure::keeps_from_leaving;
+pub use self::departure::{is_called_otherwise, keeps_from_leaving};
 pub use self::deploy::{FOLDERS, deploy_files};
 pub use self::inspect::{ClusterSeen, HubSeen, MemberAtHub, Server, inspect_cluster, inspect_hub};
 pub use self::installed::{Installed, installed, who_needs};

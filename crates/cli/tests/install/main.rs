@@ -4,6 +4,7 @@
 
 mod gitops;
 mod hub_as_member;
+mod hub_gone;
 mod places;
 mod refusals;
 mod roles;
