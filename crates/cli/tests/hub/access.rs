@@ -15,14 +15,15 @@ use tombolo_apiserver::{Clock, Entropy, Options, User};
 use tombolo_hub::Hub;
 use tombolo_runtime::Candidate;
 use tombolo_testkit::Cluster;
-use tombolo_testkit::until;
 use tombolo_testkit::witness::{Rights, Witness, granted};
+use tombolo_testkit::{real_only, until};
 
 use crate::fleet::{EPOCH, Fleet, Member, NAMESPACE};
 
 const HUB_RULES: &str = include_str!("../../../../deploy/hub/hub-rbac.yaml");
 const MEMBER_RULES: &str = include_str!("../../../../deploy/hub/member-rbac.yaml");
 const AGENT_RULES: &str = include_str!("../../../../deploy/member/agent-rbac.yaml");
+const NAMESPACES_POLICY: &str = include_str!("../../../../deploy/policy/hub-namespaces.yaml");
 
 /// Applies a manifest as an administrator would.
 async fn apply(client: &Client, manifest: &str) {
@@ -210,6 +211,43 @@ async fn the_hub_writes_heartbeats_everywhere_and_other_leases_only_at_home() {
     assert!(is_forbidden(as_hub.get("someones").await));
     assert!(is_forbidden(as_hub.delete("someones", &DeleteParams::default()).await));
     as_hub.delete("heartbeat", &DeleteParams::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn with_the_shipped_policy_the_hub_changes_no_namespace_but_those_of_clusters() {
+    real_only!("it evaluates no admission policies");
+    let hub = guarded("hub", 1).await;
+    apply(&hub.client(), HUB_RULES).await;
+    apply(&hub.client(), NAMESPACES_POLICY).await;
+    let account = hub.client_as(User::service_account("tombolo-system", "tombolo-hub"));
+    let namespaces: Api<Namespace> = Api::all(account);
+    // What a test changes stays so for the next one on this cluster.
+    let label = json!({"metadata": {"labels": {"karmada.io/system": "true"}}});
+    let params = PatchParams { dry_run: true, ..PatchParams::default() };
+    let label = async |name: &str| namespaces.patch(name, &params, &Patch::Merge(&label)).await;
+    let is_refused = |error: &Error| error.to_string().contains("execution namespaces only");
+    until("the policy is in force", async || label("default").await.is_err_and(|error| is_refused(&error)))
+        .await;
+    let delete = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    assert!(namespaces.delete("tombolo-system", &delete).await.is_err_and(|error| is_refused(&error)));
+    let named = |name: &str| {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.to_owned());
+        namespace
+    };
+    let create = PostParams { dry_run: true, ..PostParams::default() };
+    assert!(namespaces.create(&create, &named("mine")).await.is_err_and(|error| is_refused(&error)));
+    namespaces.create(&PostParams::default(), &named("karmada-es-policy")).await.unwrap();
+    label("karmada-es-policy").await.unwrap();
+    namespaces.delete("karmada-es-policy", &DeleteParams::default()).await.unwrap();
+    // Whoever is not the hub is none of its business.
+    let anybody: Api<Namespace> = Api::all(hub.client());
+    anybody.create(&create, &named("mine")).await.unwrap();
+    for kind in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] {
+        let gvk = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        let api: Api<DynamicObject> = Api::all_with(hub.client(), &ApiResource::from_gvk(&gvk));
+        api.delete("tombolo-hub-namespaces", &DeleteParams::default()).await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
