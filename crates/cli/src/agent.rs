@@ -86,7 +86,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let facts = Facts::read(arguments.membership.as_deref())?;
     let (member, hub) = resolve::clients(&arguments, &facts).await?;
-    let config = resolve::config(&arguments, &facts, &member).await?;
+    let config = resolve::config(&arguments, &facts).await?;
     announce(&arguments, &config);
     let metrics = Metrics::default();
     let agent = Agent::new(config.clone(), member.clone(), hub).with_metrics(&metrics);

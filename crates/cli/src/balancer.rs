@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
             .because(cause)
             .hint("the balancer needs CAP_NET_RAW; in a container: the host's network and that capability")
     })?;
-    let client = arguments.way.connect("cluster").await?;
+    let client = arguments.way.connect_part("cluster").await?;
     let hint = "install deploy/crds and grant deploy/member/balancer-rbac.yaml";
     check_kind::<AddressPool>(&client, "the balancer", hint).await?;
     let (mut registry, readiness, metrics) = (Registry::default(), Readiness::default(), Metrics::default());

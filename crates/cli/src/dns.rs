@@ -13,7 +13,7 @@ use tombolo_dns::{Config, Dns, Metrics};
 use tombolo_runtime::{Readiness, Waiting};
 
 use crate::admin;
-use crate::connect::connect;
+use crate::connect::{connect, connect_part};
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
 use crate::span;
@@ -156,12 +156,14 @@ impl Arguments {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let (file, context) = (arguments.zones.kubeconfig.as_deref(), arguments.zones.context.as_deref());
-    let client = connect("member", "--kubeconfig and --context", file, context).await?;
+    let flags = "--kubeconfig and --context";
     let config = arguments.config();
     if let Some(Command::Query(question)) = &arguments.command {
+        let client = connect("member", flags, file, context).await?;
         return query::run(question, &config, &client).await;
     }
     announce(&config);
+    let client = connect_part("member", flags, file, context).await?;
     let (metrics, readiness) = (Metrics::default(), Readiness::default());
     let dns = Dns::bind(config, client).map_err(cannot)?.with_metrics(&metrics).with_readiness(&readiness);
     for address in dns.addresses() {

@@ -16,7 +16,7 @@ use tombolo_hub::{Config, Hub, Metrics, PushMember};
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Candidate, Readiness};
 
-use crate::connect::{Way, check_kind, connect, make_namespace};
+use crate::connect::{Way, check_kind, connect_part, make_namespace};
 use crate::failure::Failure;
 use crate::process::{self, Leading, Process};
 use crate::{admin, span};
@@ -75,12 +75,13 @@ impl FromStr for Pushed {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let client = arguments.way.connect("API server of the hub").await?;
+    let whose = "API server of the hub";
+    let (asking, client) = (arguments.way.connect(whose).await?, arguments.way.connect_part(whose).await?);
     let hint = "install deploy/crds and grant deploy/hub/hub-rbac.yaml at the hub's API server";
     check_kind::<MultiClusterService>(&client, "the hub", hint).await?;
     let config = config(&arguments).await?;
     announce(&arguments, &config);
-    make_namespace(&client, "at the hub", &arguments.namespace).await?;
+    make_namespace(&asking, "at the hub", &arguments.namespace).await?;
     let metrics = Metrics::default();
     let (mut registry, readiness) = (Registry::default(), Readiness::default());
     metrics.register(&mut registry);
@@ -121,7 +122,7 @@ async fn reach(pushed: &Pushed, create_namespaces: bool) -> Result<PushMember, F
     let Some(cluster) = id.filter(|id| names::execution_namespace(id).is_some()) else {
         return Err(Failure::new(format!("{name:?} is no name of a cluster ({file})")).hint(hint));
     };
-    let client = connect("member", "--push", Some(&pushed.file), None).await?;
+    let client = connect_part("member", "--push", Some(&pushed.file), None).await?;
     Ok(PushMember { cluster, client, create_namespaces })
 }
 

@@ -125,7 +125,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let config = config(&arguments)?;
     announce(&config);
     try_kernel(&config)?;
-    let client = arguments.place.way.connect("cluster").await?;
+    let client = arguments.place.way.connect_part("cluster").await?;
     let (mut registry, readiness, metrics) = (Registry::default(), Readiness::default(), Metrics::default());
     metrics.register(&mut registry);
     let proxy = Proxy::new(config.clone(), client).with_metrics(&metrics).with_readiness(&readiness);

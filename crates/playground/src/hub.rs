@@ -5,7 +5,7 @@ use tombolo_hub::Metrics;
 use tombolo_model::ClusterId;
 use tombolo_runtime::Readiness;
 
-use crate::control_plane::{ControlPlane, connect};
+use crate::control_plane::{ControlPlane, connect_part};
 use crate::error::{Doing as _, Error};
 use crate::joining;
 use crate::pace::Pace;
@@ -43,7 +43,7 @@ async fn start_part(plane: &ControlPlane, pace: &Pace) -> Result<Part, Error> {
     (config.heartbeat, config.dead_after) = (pace.heartbeat, pace.dead_after);
     let (inner, gate) = (plane.inner.clone(), readiness.clone());
     let prepare = async move {
-        let client = connect(&inner).await?;
+        let client = connect_part(&inner).await?;
         Ok::<_, Error>(tombolo_hub::Hub::new(config, client).with_metrics(&metrics).with_readiness(&gate))
     };
     let hub = plane.station.run(prepare).await.doing(CANNOT)??;

@@ -10,7 +10,7 @@ use tombolo_dns::Dns;
 use tombolo_model::ClusterId;
 use tombolo_runtime::Readiness;
 
-use crate::control_plane::{ControlPlane, connect};
+use crate::control_plane::{ControlPlane, connect_part};
 use crate::error::{Doing as _, Error};
 use crate::joining;
 use crate::kubelet::Hosts;
@@ -79,7 +79,7 @@ async fn start_agent(
     metrics.register(&mut registry);
     let gate = readiness.clone();
     let prepare = async move {
-        let (member, hub) = (connect(&inner).await?, connect(&hub).await?);
+        let (member, hub) = (connect_part(&inner).await?, connect_part(&hub).await?);
         Ok::<_, Error>(Agent::new(config, member, hub).with_metrics(&metrics).with_readiness(&gate))
     };
     let agent = station.run(prepare).await.doing("an agent cannot be started")??;
@@ -101,7 +101,7 @@ async fn start_dns(plane: &ControlPlane, plan: &MemberPlan) -> Result<Part, Erro
     let (inner, gate) = (plane.inner.clone(), readiness.clone());
     let cannot = format!("{}: DNS cannot be started", plan.name());
     let bind = async move {
-        let client = connect(&inner).await?;
+        let client = connect_part(&inner).await?;
         let dns = Dns::bind(config, client).doing("no sockets for DNS")?;
         Ok::<_, Error>(dns.with_metrics(&metrics).with_readiness(&gate))
     };

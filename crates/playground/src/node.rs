@@ -8,7 +8,7 @@ use tombolo_model::balancer::Capabilities;
 use tombolo_proxy::Proxy;
 use tombolo_runtime::Readiness;
 
-use crate::control_plane::connect;
+use crate::control_plane::{connect, connect_part};
 use crate::error::{Doing as _, Error};
 use crate::kubelet;
 use crate::part::Part;
@@ -51,9 +51,9 @@ impl Node {
         }
         let cannot = format!("{} cannot be started", self.plan.name());
         let context = self.context.clone();
-        let client = self.station.run(async move { connect(&context).await }).await.doing(&cannot)??;
-        self.parts =
-            vec![self.start_proxy(client.clone()).await?, self.start_balancer(client.clone()).await?];
+        let ways = async move { Ok::<_, Error>((connect_part(&context).await?, connect(&context).await?)) };
+        let (of_parts, client) = self.station.run(ways).await.doing(&cannot)??;
+        self.parts = vec![self.start_proxy(of_parts.clone()).await?, self.start_balancer(of_parts).await?];
         let (registered, known) = oneshot::channel();
         let tell = move || {
             let _ = registered.send(());

@@ -9,23 +9,24 @@ use tombolo_model::ClusterId;
 use tombolo_model::address::Declared;
 
 use super::Arguments;
-use crate::connect::{connect, make_namespace};
+use crate::connect::{connect_part, make_namespace};
 use crate::failure::Failure;
 use crate::membership::{Facts, parse};
 
 /// Of the member and of the hub.
 pub(super) async fn clients(arguments: &Arguments, facts: &Facts) -> Result<(Client, Client), Failure> {
-    let member = arguments.way.connect("member").await?;
+    let member = arguments.way.connect_part("member").await?;
     // The way that was joined is for those who name none.
     let joined = facts.kubeconfig.as_deref().filter(|_| arguments.hub_context.is_none());
     let file = arguments.hub_kubeconfig.as_deref().or(joined).or(arguments.way.kubeconfig.as_deref());
     let flags = "--hub-kubeconfig and --hub-context";
-    let hub = connect("hub", flags, file, arguments.hub_context.as_deref()).await?;
+    let hub = connect_part("hub", flags, file, arguments.hub_context.as_deref()).await?;
     Ok((member, hub))
 }
 
-pub(super) async fn config(arguments: &Arguments, facts: &Facts, member: &Client) -> Result<Config, Failure> {
+pub(super) async fn config(arguments: &Arguments, facts: &Facts) -> Result<Config, Failure> {
     check_spans(arguments)?;
+    let member = &arguments.way.connect("member").await?;
     let cluster = match (&arguments.cluster_id, &facts.cluster_id) {
         (Some(given), _) => given.clone(),
         (None, Some(joined)) => parse(joined, "cluster-id")?,

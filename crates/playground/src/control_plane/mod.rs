@@ -169,12 +169,24 @@ impl Server {
     }
 }
 
-/// A client over the network. Must be called at the station that uses it.
+/// A client over the network, of the playground itself. Must be called at the station that uses it.
 pub(crate) async fn connect(context: &Context) -> Result<Client, Error> {
-    let cannot = format!("there is no way to {}", context.name);
+    let config = tombolo_runtime::notice_silence(way_to(context).await?);
+    Client::try_from(config).doing(no_way(context))
+}
+
+/// The same for a part, which decides by itself when to try again.
+pub(crate) async fn connect_part(context: &Context) -> Result<Client, Error> {
+    let config = tombolo_runtime::at_own_pace(way_to(context).await?);
+    Client::try_from(config).doing(no_way(context))
+}
+
+async fn way_to(context: &Context) -> Result<Config, Error> {
     let text = kubeconfig(std::slice::from_ref(context));
-    let read = Kubeconfig::from_yaml(&text).doing(&cannot)?;
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(read, &options).await.doing(&cannot)?;
-    Client::try_from(tombolo_runtime::notice_silence(config)).doing(&cannot)
+    let read = Kubeconfig::from_yaml(&text).doing(no_way(context))?;
+    Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.doing(no_way(context))
+}
+
+fn no_way(context: &Context) -> String {
+    format!("there is no way to {}", context.name)
 }
