@@ -1,6 +1,7 @@
 //! Offering what the cluster exports, and saying on each export what became of it.
 
 mod awaited;
+mod cut_off;
 mod departed;
 mod listening;
 mod overdue;
@@ -8,12 +9,14 @@ mod topology;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
-use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::api::{ObjectMeta, Patch};
 use kube::{Api, Error, Resource, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 use tombolo_api::condition::{self, Stored as _};
 use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_api::tombolo::{
@@ -25,7 +28,9 @@ use tombolo_model::conditions::{Address, ExportState, of_export};
 use tombolo_model::offer::{Refusal, offer};
 use tombolo_model::slices::{self, Publication};
 use tombolo_model::{Merged, happening, merge, names};
-use tombolo_runtime::{Controller, Key, Next, Queue};
+use tombolo_runtime::{Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time};
+
+pub(crate) use self::cut_off::CutOff;
 
 use self::awaited::Awaited;
 use self::departed::Departed;
@@ -36,7 +41,10 @@ use crate::membership::report_pace;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared, hurry_on_return};
 use crate::slices::replaceable;
-use crate::write::{Extent, MANAGER as WRITER, delete, in_the_way, is_ours, put};
+use crate::write::{Extent, delete, in_the_way, is_ours, merge_params, put};
+
+/// A hub that does not answer must leave some of an attempt for saying so on the export.
+const LONGEST_OFFER: Duration = LONGEST_ATTEMPT.saturating_sub(Duration::from_secs(2));
 
 /// The controller of one edition's exports.
 pub(crate) struct Exports<E: Edition> {
@@ -55,6 +63,7 @@ impl<E: Edition> Exports<E> {
         listening::listen::<E>(shared, views, &queue);
         listening::listen_to_departures::<E>(shared, views, &departed);
         listening::listen_to_members::<E>(shared, views, &queue, &awaited);
+        listening::listen_to_reach::<E>(shared, views, &queue);
         hurry_on_return(shared, &queue);
         let (shared, views) = (shared.clone(), views.clone());
         let (overdue, topology_keys) = (Overdue::default(), TopologyKeys::default());
@@ -93,14 +102,15 @@ impl<E: Edition> Exports<E> {
         self.set_finalizer(export, true).await?;
         let found = self.shared.services.get(&Key::new(service.namespace.clone(), service.name.clone()));
         let topology_keys = self.topology_keys.of(&self.shared.member, service).await?;
+        let begun = Instant::now();
         match offer(&self.shared.config.cluster, &E::export(export), found.as_deref(), topology_keys) {
-            Ok(offer) => match self.offer(service, export, offer.spec).await {
+            Ok(offer) => match in_time(LONGEST_OFFER, self.offer(service, export, offer.spec)).await {
                 Ok(versions) => {
                     self.overdue.forget(&Key::of(export));
                     self.tell(service, export, None, versions).await
                 }
                 Err(error) => {
-                    if self.own_offer(service).is_none() || self.overdue.is_over(&Key::of(export)) {
+                    if self.overdue.is_over(&Key::of(export), begun) || self.own_offer(service).is_none() {
                         self.tell(service, export, None, Versions::default()).await?;
                     }
                     Err(error)
@@ -235,7 +245,7 @@ impl<E: Edition> Exports<E> {
             finalizers.push(EXPORT_FINALIZER.to_owned());
         }
         let metadata = json!({"finalizers": finalizers, "resourceVersion": export.resource_version()});
-        self.patch(export, &json!({"metadata": metadata}), false).await
+        patch::<E>(&self.shared, export, &json!({"metadata": metadata}), false).await
     }
 
     /// Puts what became of the export into its conditions.
@@ -257,6 +267,7 @@ impl<E: Edition> Exports<E> {
             address: self.address(service, &merged),
             verdict: merged.verdicts.get(&self.shared.config.cluster),
             acknowledgement: seen.as_ref().map(|(seen, _)| seen),
+            cut_off: self.shared.reach.is_lost(),
             generation: export.meta().generation,
         };
         let now = Time(self.shared.config.clock.now());
@@ -273,22 +284,11 @@ impl<E: Edition> Exports<E> {
         // Over a condition that is newer than the one seen here, the time of its transition would be wrong.
         let metadata = json!({"resourceVersion": export.resource_version()});
         let status = json!({"conditions": conditions});
-        self.patch(export, &json!({"metadata": metadata, "status": status}), true).await?;
+        patch::<E>(&self.shared, export, &json!({"metadata": metadata, "status": status}), true).await?;
         for happening in &happened {
             self.shared.events.tell(export, happening).await;
         }
         Ok(next)
-    }
-
-    async fn patch(&self, export: &E::Export, body: &serde_json::Value, status: bool) -> Result<(), Error> {
-        let namespace = export.namespace().unwrap_or_default();
-        let api: Api<E::Export> = Api::namespaced(self.shared.member.clone(), &namespace);
-        let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
-        let (name, patch) = (export.name_any(), Patch::Merge(body));
-        match status {
-            true => api.patch_status(&name, &params, &patch).await.map(|_| ()),
-            false => api.patch(&name, &params, &patch).await.map(|_| ()),
-        }
     }
 
     /// How far the offer has come, and when to ask again.
@@ -325,6 +325,21 @@ impl<E: Edition> Exports<E> {
             Some(taken) => Address::Failed(in_the_way(&*taken)),
             None => Address::Pending,
         }
+    }
+}
+
+/// Merges into an export, or into its status.
+async fn patch<E: Edition>(
+    shared: &Shared,
+    export: &E::Export,
+    body: &Value,
+    status: bool,
+) -> Result<(), Error> {
+    let api: Api<E::Export> = Api::namespaced(shared.member.clone(), &export.namespace().unwrap_or_default());
+    let (name, patch) = (export.name_any(), Patch::Merge(body));
+    match status {
+        true => api.patch_status(&name, &merge_params(), &patch).await.map(|_| ()),
+        false => api.patch(&name, &merge_params(), &patch).await.map(|_| ()),
     }
 }
 

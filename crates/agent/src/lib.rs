@@ -18,6 +18,7 @@ mod membership;
 mod metrics;
 mod native;
 mod progress;
+mod reach;
 mod ready;
 mod refusals;
 mod retire;
@@ -101,6 +102,10 @@ impl Agent {
             metrics.count_errors(exports::Exports::new(&shared, &kep)),
             metrics.count_errors(exports::Exports::new(&shared, &mcs)),
         );
+        let cut_off = (
+            metrics.count_errors(exports::CutOff::new(&shared, &kep)),
+            metrics.count_errors(exports::CutOff::new(&shared, &mcs)),
+        );
         let imports = (
             metrics.count_errors(imports::Imports::new(&shared, &kep)),
             metrics.count_errors(imports::Imports::new(&shared, &mcs)),
@@ -116,6 +121,8 @@ impl Agent {
         mcs.follow(&shared, &mut tasks);
         tasks.spawn(membership::run(shared.clone()));
         tasks.spawn(sources::run(shared.clone()));
+        let counting = shared.clone();
+        tasks.spawn(async move { counting.reach.watch().await });
         let renewing = shared.clone();
         tasks.spawn(async move { credential::run(&renewing).await });
         tasks.spawn(async move {
@@ -137,7 +144,7 @@ impl Agent {
         };
         tasks.spawn(async move {
             let shared = begin.await;
-            let alone = async { tokio::join!(work(auto), work(expiry)) };
+            let alone = async { tokio::join!(work(auto), work(expiry), work(cut_off.0), work(cut_off.1)) };
             let together = async {
                 shared.hub_synced().await;
                 shared.progress.listed();

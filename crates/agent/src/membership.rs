@@ -46,10 +46,11 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         tokio::select! {
             biased;
             _ = beats.tick() => {
+                let sent = Instant::now();
                 let outcome = in_time(shared.config.heartbeat, beat(&shared, &mut said)).await;
                 shared.note_answer(&mut answers, outcome.is_ok());
                 match outcome {
-                    Ok(()) => shared.note_heartbeat(),
+                    Ok(()) => shared.note_heartbeat(sent),
                     Err(error) if is_refused(&error) && is_taken(&shared) => return tell_taken(&shared, &error),
                     Err(error) => tracing::warn!(error = %with_causes(&error), "the heartbeat did not reach the hub"),
                 }

@@ -27,6 +27,7 @@ use crate::edition::Edition;
 use crate::events::Events;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
+use crate::reach::Reach;
 use crate::roster::{Members, Roster};
 
 /// The objects of the member and of the hub, as far as they are known.
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) events: Events,
     pub(crate) metrics: Metrics,
     heard: Signal<bool>,
+    /// Whether the hub takes this cluster's heartbeats.
+    pub(crate) reach: Reach,
     /// Whether this cluster's own heartbeat comes back from the hub.
     pub(crate) hub_ear: Ear,
     /// Whether the member's API server takes the leases of sources.
@@ -71,7 +74,7 @@ pub(crate) struct Ledgers {
 
 impl Shared {
     pub(crate) fn new(config: Config, member: Client, hub: Client, metrics: Metrics) -> Self {
-        let (places, memberships) = (Cache::new(), Cache::new());
+        let (places, memberships, reach) = (Cache::new(), Cache::new(), Reach::new(config.dead_after));
         let offers = Cache::grouped(|offer: &ServiceOffer| vec![by_name(&offer.name_any())]);
         let hub_slices = Cache::grouped(|slice| by_own_label(slice, OFFER_LABEL).into_iter().collect());
         let services = Cache::new();
@@ -106,6 +109,7 @@ impl Shared {
             progress: Progress::default(),
             metrics,
             heard: Signal::new(false),
+            reach,
             returns: Mutex::default(),
             turned_back: Notify::new(),
         }
@@ -143,6 +147,7 @@ impl Shared {
     /// Lets go of everybody who listens.
     pub(crate) fn stop_telling(&self) {
         self.returns.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.reach.stop_telling();
         self.services.stop_telling();
         self.slices.stop_telling();
         self.namespaces.stop_telling();
@@ -179,9 +184,10 @@ impl Shared {
         self.heartbeats.synced().await;
     }
 
-    /// Takes note that a heartbeat has reached the hub.
-    pub(crate) fn note_heartbeat(&self) {
+    /// Takes note that a heartbeat, sent at this time, has reached the hub.
+    pub(crate) fn note_heartbeat(&self, sent: Instant) {
         self.heard.set(true);
+        self.reach.note(sent);
     }
 
     /// Waits until a heartbeat has reached the hub.

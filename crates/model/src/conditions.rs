@@ -33,6 +33,8 @@ pub struct ExportState<'a> {
     pub verdict: Option<&'a Verdict>,
     /// How far the offer has come; `None` while that is not known.
     pub acknowledgement: Option<&'a Acknowledgement>,
+    /// The hub has given no sign of life for so long that others may have let the cluster go.
+    pub cut_off: bool,
     pub generation: Option<i64>,
 }
 
@@ -43,6 +45,20 @@ pub fn of_export(dialect: Dialect, state: &ExportState<'_>) -> Vec<Desired> {
         Dialect::Mcs => mcs_conditions(state),
     };
     conditions.into_iter().map(|condition| condition.observed(state.generation)).collect()
+}
+
+/// What an export that was everywhere says of that in a cluster that is cut off.
+pub fn of_cut_off_export(dialect: Dialect, generation: Option<i64>) -> Desired {
+    let everywhere = match dialect {
+        Dialect::Kep => kep::ExportCondition::Exported.as_str(),
+        Dialect::Mcs => mcs::ExportCondition::Ready.as_str(),
+    };
+    cut_off().into_desired(everywhere).observed(generation)
+}
+
+fn cut_off() -> Finding {
+    let message = "the hub gives no sign of life; the other clusters may have let this one go";
+    Finding::new(Status::Unknown, mcs::ReadyReason::Pending, message)
 }
 
 fn kep_conditions(state: &ExportState<'_>) -> [Desired; 3] {
@@ -136,6 +152,7 @@ fn ready(state: &ExportState<'_>) -> Finding {
         }
         (Some(_), _) => Finding::new(false, Reason::Failed, "the Service cannot be exported"),
         (None, None) => Finding::new(Status::Unknown, Reason::Pending, "not known yet at the hub"),
+        (None, Some(Acknowledgement::Everywhere { .. })) if state.cut_off => cut_off(),
         (None, Some(seen)) => {
             let (holds, reason) = match seen {
                 Acknowledgement::Everywhere { .. } => (true, Reason::Exported),
@@ -207,6 +224,7 @@ mod tests {
             address: Address::Settled,
             verdict: None,
             acknowledgement: None,
+            cut_off: false,
             generation: Some(3),
         }
     }
@@ -270,6 +288,22 @@ mod tests {
                 assert_eq!((ready.status.as_str(), ready.reason.as_str()), (status, reason));
                 assert_eq!(ready.message, said);
             }
+        }
+    }
+
+    #[test]
+    fn nobody_knows_of_an_export_whether_it_is_everywhere_while_its_cluster_is_cut_off() {
+        let everywhere = Acknowledgement::Everywhere { members: 2 };
+        let waiting = Acknowledgement::Waiting { on: vec![id("c")] };
+        for (dialect, type_) in [(Dialect::Kep, "Exported"), (Dialect::Mcs, "Ready")] {
+            let said = |seen| {
+                let state = ExportState { acknowledgement: Some(seen), cut_off: true, ..state() };
+                of_export(dialect, &state).into_iter().find(|condition| condition.type_ == type_).unwrap()
+            };
+            let taken_back = of_cut_off_export(dialect, Some(3));
+            assert_eq!((taken_back.type_.as_str(), taken_back.status), (type_, Status::Unknown));
+            assert_eq!(said(&everywhere), taken_back, "whoever says it says the same");
+            assert_eq!(said(&waiting).status, Status::False, "it was not everywhere before");
         }
     }
 

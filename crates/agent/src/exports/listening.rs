@@ -115,3 +115,9 @@ pub(super) fn listen_to_members<E: Edition>(
     });
     shared.on_death_or_return(move |_| add_all());
 }
+
+/// When the hub is back after others may have let this cluster go, all exports are judged anew.
+pub(super) fn listen_to_reach<E: Edition>(shared: &Shared, views: &EditionViews<E>, queue: &Arc<Queue<Key>>) {
+    let (add, exports) = (queue.clone(), views.exports.clone());
+    shared.reach.on_change(move || exports.all().iter().for_each(|export| add.add(Key::of(&**export))));
+}

@@ -10,7 +10,7 @@ use tombolo_api::mcs;
 use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, OFFER_LABEL};
 use tombolo_testkit::{Outage, embedded_only, linger, until, within};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Member};
 
 /// Three members, of which the first two export `echo`.
 async fn shared_service() -> Fleet {
@@ -152,4 +152,71 @@ async fn a_slice_at_the_hub_whose_offer_went_before_it_was_seen_goes_too() {
     linger(Duration::from_secs(20)).await;
     let names = names().await;
     assert!(names.len() == 2 && names.contains(&"foreign".to_owned()), "{names:?}");
+}
+
+/// What the exports of a member say of whether they are everywhere: today's and the first edition.
+async fn said_everywhere(member: &Member) -> [String; 2] {
+    let ready = member.mcs_condition("Ready").await.map(|(status, ..)| status);
+    let exported = member.kep_condition("Exported").await.map(|(status, _)| status);
+    [ready.unwrap_or_default(), exported.unwrap_or_default()]
+}
+
+async fn exported_twice() -> Fleet {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    a.export_kep().await;
+    until("everywhere", || async { said_everywhere(a).await == ["True", "True"] }).await;
+    until("imported", || async { !b.imported(Some("a")).await.is_empty() }).await;
+    fleet
+}
+
+#[tokio::test(start_paused = true)]
+async fn exports_do_not_say_that_they_are_everywhere_when_others_have_let_their_cluster_go() {
+    for outage in [Outage::Refused, Outage::Silent] {
+        let fleet = exported_twice().await;
+        let [a, b] = &fleet.members[..] else { unreachable!() };
+        a.hub_link.outage(outage);
+        linger(Duration::from_secs(15)).await;
+        assert_eq!(said_everywhere(a).await, ["True", "True"], "{outage:?}: others have it still");
+        until("let go", || async { b.imported(Some("a")).await.is_empty() }).await;
+        within(Duration::from_secs(10), "taken back", || async {
+            said_everywhere(a).await == ["Unknown", "Unknown"]
+        })
+        .await;
+        linger(Duration::from_secs(60)).await;
+        assert_eq!(said_everywhere(a).await, ["Unknown", "Unknown"], "{outage:?}");
+        a.hub_link.heal();
+        until("true again", || async { said_everywhere(a).await == ["True", "True"] }).await;
+        until("imported again", || async { !b.imported(Some("a")).await.is_empty() }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_starts_while_the_hub_is_away_takes_back_what_exports_said() {
+    let mut fleet = exported_twice().await;
+    fleet.members[0].hub_link.outage(Outage::Refused);
+    fleet.restart(0, |_| ());
+    let a = &fleet.members[0];
+    within(Duration::from_secs(60), "taken back", || async {
+        said_everywhere(a).await == ["Unknown", "Unknown"]
+    })
+    .await;
+    a.hub_link.heal();
+    until("true again", || async { said_everywhere(a).await == ["True", "True"] }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_that_changes_says_so_also_when_the_hub_only_keeps_silent() {
+    let fleet = exported_twice().await;
+    let a = &fleet.members[0];
+    a.hub_link.outage(Outage::Silent);
+    a.serve(81, &["10.1.0.1"]).await;
+    within(Duration::from_secs(20), "said before others let go", || async {
+        said_everywhere(a).await == ["Unknown", "Unknown"]
+    })
+    .await;
+    a.hub_link.heal();
+    until("all is well", || async { said_everywhere(a).await == ["True", "True"] }).await;
 }
