@@ -28,7 +28,7 @@ use tombolo_model::conditions::{Address, ExportState, of_export};
 use tombolo_model::offer::{Refusal, offer};
 use tombolo_model::slices::{self, Publication};
 use tombolo_model::{Merged, happening, merge, names};
-use tombolo_runtime::{Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time};
+use tombolo_runtime::{Boxed, Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time, try_abreast};
 
 pub(crate) use self::cut_off::CutOff;
 
@@ -40,7 +40,7 @@ use crate::edition::Edition;
 use crate::membership::report_pace;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared, hurry_on_return};
-use crate::slices::replaceable;
+use crate::slices::{ABREAST, replaceable};
 use crate::write::{Extent, delete, in_the_way, is_ours, merge_params, put};
 
 /// A hub that does not answer must leave some of an attempt for saying so on the export.
@@ -189,7 +189,7 @@ impl<E: Edition> Exports<E> {
         };
         let held = self.own_slices(service);
         let mut versions = Versions { offer: offer.resource_version(), others: self.other_offers(service) };
-        let mut wanted = Vec::new();
+        let mut wanted = BTreeMap::new();
         let mut dropped = DropCount::new();
         for source in self.shared.labelled_slices(&service.namespace, SERVICE_NAME_LABEL, &service.name) {
             if !slices::is_source(&source, service) {
@@ -197,15 +197,20 @@ impl<E: Edition> Exports<E> {
             }
             let selected = slices::publish(&publication, &source);
             add_drops(&mut dropped, selected.dropped);
-            let Some(slice) = selected.slice else { continue };
-            let current = replaceable(&api, held.get(&slice.name_any()).cloned(), &slice).await?;
-            let ledger = &self.shared.ledgers.hub_slices;
-            let written = put(ledger, &api, current.as_deref(), &slice, Extent::Whole).await?;
-            let version = written.as_ref().or(current.as_deref()).and_then(ResourceExt::resource_version);
-            versions.others.include_slice(version.as_deref());
-            wanted.push(slice.name_any());
+            wanted.extend(selected.slice.map(|slice| (slice.name_any(), slice)));
         }
-        for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains(name)) {
+        let calls = wanted.iter().map(|(name, slice)| -> Boxed<'_, Result<Option<String>, Error>> {
+            let (api, current, ledger) = (&api, held.get(name).cloned(), &self.shared.ledgers.hub_slices);
+            Box::pin(async move {
+                let current = replaceable(api, current, slice).await?;
+                let written = put(ledger, api, current.as_deref(), slice, Extent::Whole).await?;
+                Ok(written.as_ref().or(current.as_deref()).and_then(ResourceExt::resource_version))
+            })
+        });
+        for version in try_abreast(ABREAST, calls.collect()).await? {
+            versions.others.include_slice(version.as_deref());
+        }
+        for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {
             delete(&api, &**stale).await?;
         }
         let key = Key::new(service.namespace.clone(), service.name.clone());

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Error};
 use tombolo_model::{ClusterId, origin};
-use tombolo_runtime::{Key, is_place_gone};
+use tombolo_runtime::{Boxed, Key, is_place_gone, try_abreast};
 
 use crate::shared::Shared;
 use crate::write::{Extent, delete, find, is_ours, name_taken, put};
+
+/// How many slices of a service are written side by side: a large one has hundreds, and a slow server takes its time for each.
+pub(crate) const ABREAST: usize = 8;
 
 impl Shared {
     /// Those of a source's slices of an offer that are believed, and how many endpoints are beyond its limit.
@@ -26,7 +29,7 @@ impl Shared {
         origin::admit_slices(believed, &self.config.limits)
     }
 
-    /// Writes the slices of a namespace that are new or differ. One that is refused, or whose name somebody else has, does
+    /// Writes the slices of a namespace that are new or differ, side by side. One that is refused, or whose name somebody else has, does
     /// not keep the others from being written; it is the error that is returned in the end. Without an answer there is
     /// no point in going on.
     pub(crate) async fn put_slices(
@@ -35,16 +38,17 @@ impl Shared {
         wanted: &BTreeMap<String, EndpointSlice>,
     ) -> Result<Option<Error>, Error> {
         let api: Api<EndpointSlice> = Api::namespaced(self.member.clone(), namespace);
-        let mut refused = None;
-        for (name, slice) in wanted {
-            match self.put_slice(&api, &Key::new(namespace, name.clone()), slice).await {
-                Err(error) if matches!(error, Error::Api(_)) && !is_place_gone(&error) => {
-                    refused = Some(error)
+        let calls = wanted.iter().map(|(name, slice)| -> Boxed<'_, Result<Option<Error>, Error>> {
+            let (api, key) = (&api, Key::new(namespace, name.clone()));
+            Box::pin(async move {
+                match self.put_slice(api, &key, slice).await {
+                    Err(error) if matches!(error, Error::Api(_)) && !is_place_gone(&error) => Ok(Some(error)),
+                    outcome => outcome.map(|()| None),
                 }
-                outcome => outcome?,
-            }
-        }
-        Ok(refused)
+            })
+        });
+        let refused = try_abreast(ABREAST, calls.collect()).await?;
+        Ok(refused.into_iter().flatten().next_back())
     }
 
     async fn put_slice(
@@ -66,17 +70,18 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes slices of a namespace.
+    /// Deletes slices of a namespace, side by side.
     pub(crate) async fn delete_slices(
         &self,
         namespace: &str,
         stale: impl IntoIterator<Item = Arc<EndpointSlice>>,
     ) -> Result<(), Error> {
         let api: Api<EndpointSlice> = Api::namespaced(self.member.clone(), namespace);
-        for slice in stale {
-            delete(&api, &*slice).await?;
-        }
-        Ok(())
+        let calls = stale.into_iter().map(|slice| -> Boxed<'_, Result<(), Error>> {
+            let api = &api;
+            Box::pin(async move { delete(api, &*slice).await })
+        });
+        try_abreast(ABREAST, calls.collect()).await.map(|_| ())
     }
 }
 

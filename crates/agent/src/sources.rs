@@ -5,6 +5,7 @@
 //! source whose lease was released or is no longer renewed. When the source is no member any more its lease goes last.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,13 +20,16 @@ use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL};
 use tombolo_model::liveness::{self, Beat, Liveness, Patience, Pulse};
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Controller, Key, Next, Queue, in_time, unless_there, with_causes};
+use tombolo_runtime::{Boxed, Controller, Key, Next, Queue, in_time, try_abreast, unless_there, with_causes};
 
 use crate::shared::{Shared, source_of};
 use crate::write::{apply_params, delete, is_ours, merge_params};
 
 /// How often the keeper looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How many leases are written side by side.
+const ABREAST: usize = 16;
 
 /// Keeps the leases of all sources, for ever; also while the hub has not been seen yet, since those who lived when it was
 /// lost are held, and not for ever.
@@ -50,6 +54,13 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
+/// What the lease of a source shall say, and what it says now.
+struct Renewal {
+    cluster: ClusterId,
+    current: Option<Arc<Lease>>,
+    spec: LeaseSpec,
+}
+
 struct Keeper {
     shared: Arc<Shared>,
     start: Instant,
@@ -60,7 +71,7 @@ struct Keeper {
     own_beat: Option<Beat>,
     /// Whether the hub has been listed.
     met: bool,
-    /// Whether the member's API server took the last lease.
+    /// Whether the member's API server answered for all leases that were due last.
     answers: bool,
 }
 
@@ -82,12 +93,9 @@ impl Keeper {
             })
             .collect();
         self.shared.metrics.note_sources(judged.clone());
-        // One that fails does not keep the others from being renewed: their heartbeats have been counted.
-        let mut outcome = Ok(());
-        for (cluster, liveness) in judged {
-            let due = liveness != Liveness::Expired && self.is_due(&cluster, liveness);
-            outcome = outcome.and(self.renew(&cluster, liveness, due).await);
-        }
+        let due =
+            judged.into_iter().filter_map(|(cluster, liveness)| self.renewal(cluster, liveness)).collect();
+        let mut outcome = self.renew_all(due).await;
         if self.met {
             outcome = outcome.and(self.forget_departed().await);
         }
@@ -165,25 +173,52 @@ impl Keeper {
         lease.spec.as_ref().map(Beat::from)
     }
 
-    async fn renew(&mut self, cluster: &ClusterId, liveness: Liveness, renew: bool) -> Result<(), Error> {
-        let current = self.shared.source_lease(cluster);
+    /// What the lease of a source shall say, if it says something else.
+    fn renewal(&self, cluster: ClusterId, liveness: Liveness) -> Option<Renewal> {
+        let due = liveness != Liveness::Expired && self.is_due(&cluster, liveness);
+        let current = self.shared.source_lease(&cluster);
+        let config = &self.shared.config;
         let spec = current.as_ref().and_then(|lease| lease.spec.as_ref());
-        let shared = &self.shared;
-        let (observer, now) = (shared.config.cluster.as_str(), shared.config.clock.now());
-        let Some(spec) = liveness::lease(spec, liveness, renew, observer, &shared.patience(), now) else {
-            return Ok(());
-        };
+        let (observer, patience) = (config.cluster.as_str(), self.shared.patience());
+        let spec = liveness::lease(spec, liveness, due, observer, &patience, config.clock.now())?;
         if liveness == Liveness::Expired {
             tracing::warn!(%cluster, "a source is dead: its heartbeat stands still");
         }
-        let write = self.write(cluster, current.as_deref(), spec);
-        let outcome = in_time(shared.config.heartbeat, write).await;
-        shared.note_answer(&mut self.answers, outcome.is_ok());
-        if outcome.is_ok() {
-            shared.own_ear.hear();
-            self.heard.remove(cluster);
+        Some(Renewal { cluster, current, spec })
+    }
+
+    /// Renews side by side: one after the other, the last of many would run out before its turn comes when the API server is
+    /// slow. One that fails does not keep the others from being renewed: their heartbeats have been counted.
+    async fn renew_all(&mut self, renewals: Vec<Renewal>) -> Result<(), Error> {
+        if renewals.is_empty() {
+            return Ok(());
         }
-        outcome
+        let calls = renewals.into_iter().map(|renewal| self.renew(renewal)).collect();
+        let Ok(outcomes) = try_abreast(ABREAST, calls).await;
+        // Only who takes all that is due is heard: leases that could not be renewed must not count as abandoned because others
+        // were.
+        let answers = outcomes.iter().all(|(_, outcome)| is_answer(outcome));
+        self.shared.note_answer(&mut self.answers, answers);
+        if answers && outcomes.iter().any(|(_, outcome)| outcome.is_ok()) {
+            self.shared.own_ear.hear();
+        }
+        let mut failed = Ok(());
+        for (cluster, outcome) in outcomes {
+            if outcome.is_ok() {
+                self.heard.remove(&cluster);
+            }
+            failed = failed.and(outcome);
+        }
+        failed
+    }
+
+    fn renew(&self, renewal: Renewal) -> Boxed<'_, Result<(ClusterId, Result<(), Error>), Infallible>> {
+        Box::pin(async move {
+            let Renewal { cluster, current, spec } = renewal;
+            let write = self.write(&cluster, current.as_deref(), spec);
+            let outcome = in_time(self.shared.config.heartbeat, write).await;
+            Ok((cluster, outcome))
+        })
     }
 
     /// Removes the leases of clusters that are members no more, when nothing of theirs is left here.
@@ -230,6 +265,15 @@ impl Keeper {
             }
             other => other.map(|_| ()),
         }
+    }
+}
+
+/// Whether a server did answer, be it with a refusal; one that has no time or is out of order did not.
+fn is_answer(outcome: &Result<(), Error>) -> bool {
+    match outcome {
+        Ok(()) => true,
+        Err(Error::Api(status)) => status.code < 500 && status.code != 429,
+        Err(_) => false,
     }
 }
 

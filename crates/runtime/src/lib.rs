@@ -4,6 +4,7 @@
 //! [`Candidate`]s for leadership; [`Signal`]s to wait for; [`put`], which writes only what differs, a [`Ledger`] of what was
 //! written, and [`Events`]; [`Readiness`] and the [`Admin`] endpoint that tells about it.
 
+mod abreast;
 mod admin;
 mod boxed;
 mod cache;
@@ -26,6 +27,7 @@ mod unread;
 mod work;
 mod write;
 
+pub use self::abreast::try_abreast;
 pub use self::admin::Admin;
 pub use self::boxed::Boxed;
 pub use self::cache::{Cache, Change, follow};

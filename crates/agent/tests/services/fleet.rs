@@ -27,6 +27,8 @@ pub(crate) struct Member {
     pub(crate) cluster: Cluster,
     /// Between this member's agent and the hub.
     pub(crate) hub_link: Faults,
+    /// Between the agent and its own API server.
+    pub(crate) own_link: Faults,
     pub(crate) metrics: Metrics,
     /// Where its users work.
     pub(crate) namespace: &'static str,
@@ -88,10 +90,11 @@ impl Fleet {
                 clock: member.clock(EPOCH),
                 ..Config::new(name.parse().unwrap(), format!("identity-{name}"))
             };
-            let hub_link = Faults::seeded(place as u64);
+            let (hub_link, own_link) = (Faults::seeded(place as u64), Faults::seeded(50 + place as u64));
             let metrics = Metrics::default();
             let namespace = "demo";
-            members.push(Member { name, cluster: member, hub_link, metrics, namespace, agent: None, config });
+            let (cluster, agent) = (member, None);
+            members.push(Member { name, cluster, hub_link, own_link, metrics, namespace, agent, config });
         }
         let mut fleet = Self { hub, members };
         for place in 0..families.len() {
@@ -104,8 +107,8 @@ impl Fleet {
     pub(crate) fn start(&mut self, place: usize) {
         let member = &mut self.members[place];
         let hub = member.hub_link.client(&self.hub, User::admin());
-        let agent =
-            Agent::new(member.config.clone(), member.cluster.client(), hub).with_metrics(&member.metrics);
+        let own = member.own_link.client(&member.cluster, User::admin());
+        let agent = Agent::new(member.config.clone(), own, hub).with_metrics(&member.metrics);
         member.agent = Some(tokio::spawn(agent.run(std::future::pending())));
     }
 

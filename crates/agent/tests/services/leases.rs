@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
-use tombolo_api::tombolo::{MANAGED_BY_LABEL, Membership, STATEMENT};
-use tombolo_testkit::{Outage, linger, linger_at_least, until, within};
+use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, Membership, MembershipSpec, STATEMENT};
+use tombolo_testkit::{FaultPlan, Outage, embedded_only, linger, linger_at_least, until, within};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, make_namespace};
 
 async fn shared_service() -> Fleet {
     let fleet = Fleet::of(3).await;
@@ -152,4 +155,57 @@ async fn when_nothing_changes_only_heartbeats_are_written() {
     let before = picture(&fleet).await;
     linger(Duration::from_secs(600)).await;
     assert_eq!(picture(&fleet).await, before);
+}
+
+/// Members without an agent: somebody states them at the hub, and writes their heartbeats.
+async fn others(fleet: &Fleet, count: usize) -> JoinHandle<()> {
+    let hub = fleet.hub.client();
+    for place in 0..count {
+        let namespace = format!("tombolo-other{place}");
+        make_namespace(&hub, &namespace).await;
+        let spec = MembershipSpec {
+            cluster: format!("other{place}"),
+            identity: format!("identity-{place}"),
+            pod_cidrs: Vec::new(),
+            region: None,
+        };
+        let statements: Api<Membership> = Api::namespaced(hub.clone(), &namespace);
+        statements.create(&PostParams::default(), &Membership::new(STATEMENT, spec)).await.unwrap();
+    }
+    let clock = fleet.members[0].clock().clone();
+    tokio::spawn(async move {
+        loop {
+            for place in 0..count {
+                let beats: Api<Lease> = Api::namespaced(hub.clone(), &format!("tombolo-other{place}"));
+                let beat = json!({
+                    "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": HEARTBEAT},
+                    "spec": {"holderIdentity": format!("identity-{place}"), "renewTime": MicroTime(clock.now())},
+                });
+                beats.patch(HEARTBEAT, &PatchParams::apply("test"), &Patch::Apply(beat)).await.unwrap();
+            }
+            sleep(Duration::from_secs(5)).await;
+        }
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_sources_none_is_let_go_because_the_own_api_server_is_slow() {
+    embedded_only!("only there nothing else takes time");
+    let fleet = Fleet::of(1).await;
+    let a = &fleet.members[0];
+    let alive = others(&fleet, 40).await;
+    let slowness = Duration::from_millis(2000)..Duration::from_millis(2001);
+    let leases: Api<Lease> = Api::namespaced(a.cluster.client(), "tombolo-system");
+    let all =
+        || async { leases.list(&ListParams::default().labels(SOURCE_CLUSTER_LABEL)).await.unwrap().items };
+    until("all have leases", || async { all().await.len() == 41 }).await;
+    a.own_link.plan(FaultPlan { latency: slowness, ..FaultPlan::default() });
+    for second in 0..180 {
+        sleep(Duration::from_secs(1)).await;
+        for lease in all().await {
+            let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone());
+            assert_eq!(holder.as_deref(), Some("a"), "{} after {second} s", lease.name_any());
+        }
+    }
+    alive.abort();
 }

@@ -1,10 +1,12 @@
 //! Services of many endpoints in many slices.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-use tombolo_testkit::until;
+use tombolo_testkit::{FaultPlan, embedded_only, until, within};
 
 use crate::fleet::{Fleet, Member};
 
@@ -46,4 +48,30 @@ async fn a_service_of_a_thousand_endpoints_is_imported_whole_from_ten_slices() {
 #[tokio::test(start_paused = true)]
 async fn a_service_of_a_thousand_endpoints_is_imported_whole_from_250_slices() {
     a_thousand_endpoints_are_imported_whole(250, 4).await;
+}
+
+/// Each request takes a tenth of a second.
+fn slow() -> FaultPlan {
+    FaultPlan { latency: Duration::from_millis(100)..Duration::from_millis(101), ..FaultPlan::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slices_of_a_large_service_do_not_wait_for_one_another_on_slow_servers() {
+    embedded_only!("only there nothing else takes time");
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &[]).await;
+    for place in 0..100 {
+        a.slice(&format!("echo-{place}"), "http", &endpoints(place, 4)).await;
+    }
+    a.hub_link.plan(slow());
+    b.own_link.plan(slow());
+    a.export_mcs().await;
+    within(Duration::from_secs(8), "all of them", || async { b.imported(Some("a")).await.len() == 400 })
+        .await;
+    a.endpoints(&["10.1.100.1"]).await;
+    for place in (0..100).filter(|place| *place != 1) {
+        a.api::<EndpointSlice>().delete(&format!("echo-{place}"), &Default::default()).await.unwrap();
+    }
+    until("the old ones go", || async { b.imported(Some("a")).await == ["10.1.100.1"] }).await;
 }
