@@ -19,7 +19,8 @@ use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targ
 use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, mark};
 use crate::service;
 use crate::shared::{Shared, WRITER, template_in};
-use crate::status::{Done, Outcome, Standing, tell_applied};
+use crate::status::{Done, Results, Standing};
+use crate::tell::Tidings;
 
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,14 +36,15 @@ pub(crate) struct Executor {
     shared: Arc<Shared>,
     queue: Arc<Queue<Item>>,
     attachments: Arc<Attachments>,
+    tidings: Arc<Tidings>,
 }
 
 impl Executor {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, tidings: &Arc<Tidings>) -> Self {
         let (queue, attachments) = (Arc::new(Queue::new()), Arc::new(Attachments::new()));
         listen_to_works(shared, &queue, &attachments);
         listen_to_member(shared, &queue);
-        Self { shared: shared.clone(), queue, attachments }
+        Self { shared: shared.clone(), queue, attachments, tidings: tidings.clone() }
     }
 }
 
@@ -150,9 +152,10 @@ type Applied = Result<Done, Failure>;
 impl Executor {
     async fn apply(&self, name: &str) -> Result<Next, Error> {
         let Some(work) = self.shared.work(name).filter(|work| is_dispatched(work)) else {
+            self.tidings.forget(name);
             return Ok(Next::Rest);
         };
-        let mut results: Vec<(Option<Manifest>, Outcome)> = Vec::new();
+        let mut results = Results::new();
         let mut attempt = Ok(());
         for manifest in read_all(&work) {
             match manifest {
@@ -171,14 +174,12 @@ impl Executor {
                 }
             }
         }
+        let again = results.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()?.look_again_in).min();
         // Caches that are late make conflicts: nothing to tell anybody.
         if !attempt.as_ref().is_err_and(is_conflict) {
-            tell_applied(&self.shared, &work, &results).await?;
+            self.tidings.bring(work, results);
         }
-        attempt.map(|()| {
-            let again = results.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()?.look_again_in).min();
-            again.map_or(Next::Rest, Next::Again)
-        })
+        attempt.map(|()| again.map_or(Next::Rest, Next::Again))
     }
 
     async fn apply_one(&self, work: &Work, manifest: &Manifest) -> Applied {

@@ -19,6 +19,7 @@ mod metrics;
 mod service;
 mod shared;
 mod status;
+mod tell;
 mod withdraw;
 
 pub use self::member::Member;
@@ -40,6 +41,7 @@ use tombolo_runtime::{Boxed, Clock, LONGEST_ATTEMPT, follow, in_time, work};
 use self::collect::Collector;
 use self::execute::Executor;
 use self::shared::Shared;
+use self::tell::{Teller, Tidings};
 
 /// How long to wait before asking again whether the hub has Works for this member.
 const KNOCK_EVERY: Duration = Duration::from_secs(5);
@@ -69,6 +71,7 @@ pub struct Works {
     shared: Arc<Shared>,
     executor: Executor,
     collector: Collector,
+    teller: Teller,
 }
 
 impl Works {
@@ -77,8 +80,10 @@ impl Works {
     pub fn new(config: Config, member: Member, hub: Client, metrics: &Metrics) -> Option<Self> {
         let namespace = names::execution_namespace(&config.cluster)?;
         let shared = Arc::new(Shared::new(config, namespace, member, hub, metrics.clone()));
-        let (executor, collector) = (Executor::new(&shared), Collector::new(&shared));
-        Some(Self { shared, executor, collector })
+        let tidings = Arc::new(Tidings::default());
+        let (executor, collector) = (Executor::new(&shared, &tidings), Collector::new(&shared));
+        let teller = Teller::new(&shared, &tidings);
+        Some(Self { shared, executor, collector, teller })
     }
 
     /// Sees to them, for ever. A hub that has none for this member, or does not let it see them, is asked again.
@@ -87,7 +92,7 @@ impl Works {
     }
 
     async fn work(self) {
-        let Self { shared, executor, collector } = self;
+        let Self { shared, executor, collector, teller } = self;
         let _listening = Listening(shared.clone());
         let api: Api<Work> = Api::namespaced(shared.hub.clone(), &shared.namespace);
         // Others may have Works for the same cluster, Karmada for one; they are theirs to execute.
@@ -100,7 +105,7 @@ impl Works {
         let following = follow(shared.works.clone(), api, watcher::Config::default().labels(&ours));
         let working = async {
             shared.synced().await;
-            tokio::join!(work(executor), work(collector))
+            tokio::join!(work(executor), work(collector), work(teller))
         };
         tokio::join!(following, working);
     }

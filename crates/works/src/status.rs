@@ -29,6 +29,9 @@ const HELD_BACK: &str =
 /// What became of one manifest, or why nothing did.
 pub(crate) type Outcome = Result<Done, String>;
 
+/// What became of all manifests of a Work; one that cannot be read is not there.
+pub(crate) type Results = Vec<(Option<Manifest>, Outcome)>;
+
 /// What became of a manifest that could be applied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Done {

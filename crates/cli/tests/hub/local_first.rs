@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tombolo_api::karmada::work::Work;
 use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_model::strategy::ready_endpoints;
-use tombolo_testkit::{embedded_only, linger, timely, until, within};
+use tombolo_testkit::{Outage, embedded_only, linger, timely, until, within};
 
 use crate::fleet::{Fleet, Member, NAMESPACE, apply, is_imported, template};
 use crate::watchman::{Seen, Watchman};
@@ -93,6 +93,38 @@ async fn remote_endpoints_come_when_the_local_ones_fail_and_go_when_they_have_pr
     assert!(said(&fleet).await.1.contains("held back"));
     assert!(fleet.all_true().await);
     assert_eq!(fleet.members[0].reached().await.len(), 1, "member1 has its own and needs no other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn remote_endpoints_of_all_clusters_come_also_while_the_hub_does_not_answer() {
+    embedded_only!("only paused time passes as fast on any machine");
+    for outage in [Outage::Silent, Outage::Refused] {
+        let fleet = Fleet::of(4).await;
+        for (place, address) in [(0, REMOTE), (2, "10.3.0.1"), (3, "10.4.0.1")] {
+            fleet.members[place].endpoints(&[address]).await;
+        }
+        let member2 = &fleet.members[1];
+        member2.some_endpoints("foo-abc", &[(LOCAL, true)]).await;
+        apply::<Service>(&fleet.hub.client(), NAMESPACE, &template()).await;
+        fleet.apply_annotated(local_first(), json!({})).await;
+        until("the conditions are true", || async { fleet.all_true().await }).await;
+        until("three are held back", || async { held_back(&fleet).await == 3 }).await;
+        assert_eq!(member2.reached().await, [LOCAL]);
+
+        member2.link.outage(outage);
+        member2.some_endpoints("foo-abc", &[(LOCAL, false)]).await;
+        within(SOON, "all are there", || async { member2.imported().await.len() == 3 }).await;
+        member2.link.heal();
+        until("the Works say so", || async { held_back(&fleet).await == 0 }).await;
+    }
+}
+
+/// How many Works of `member2` say that they are held back.
+async fn held_back(fleet: &Fleet) -> usize {
+    let works: Api<Work> = Api::namespaced(fleet.hub.client(), "karmada-es-member2");
+    let works = works.list(&Default::default()).await.unwrap().items.into_iter();
+    let said = works.flat_map(|work| work.status.unwrap_or_default().conditions);
+    said.filter(|one| one.type_ == "Applied" && one.message.contains("held back")).count()
 }
 
 #[tokio::test(start_paused = true)]
