@@ -6,8 +6,9 @@
 //! that comes back with another identity is another cluster: the old one leaves first. Clusters that are not ours
 //! (`presence`) are left alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -15,6 +16,7 @@ use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tombolo_api::karmada::SYSTEM_LABEL;
 use tombolo_api::karmada::cluster::{Cluster, ClusterSpec, FINALIZER, SyncMode};
 use tombolo_api::karmada::work::Work;
@@ -32,12 +34,16 @@ use crate::shared::{Shared, WRITER, is_ready, locked};
 /// The role that lets an agent work in its execution namespace (deploy/hub/hub-rbac.yaml).
 const MEMBER_ROLE: &str = "tombolo-member-works";
 
+/// How often an agent is let in again: who removes its rights by mistake must not have to know of them. Nobody watches them, and
+/// where they are, nothing is written.
+const ADMIT_EVERY: Duration = Duration::from_secs(60);
+
 /// The controller of clusters, by name.
 pub(crate) struct Clusters {
     shared: Arc<Shared>,
     queue: Arc<Queue<String>>,
-    /// The namespaces in which agents were let in, by UID.
-    admitted: Mutex<BTreeSet<String>>,
+    /// The namespaces in which agents were let in, by UID, and when.
+    admitted: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Clusters {
@@ -109,7 +115,9 @@ impl Controller for Clusters {
                 tracing::info!(cluster = name, "the name has a new owner: the old cluster leaves");
                 self.dismiss(&cluster).await?;
             }
-            (Some(cluster), presence) => self.settle(&id, &cluster, presence.as_ref(), &namespace).await?,
+            (Some(cluster), presence) => {
+                return self.settle(&id, &cluster, presence.as_ref(), &namespace).await;
+            }
         }
         Ok(Next::Rest)
     }
@@ -148,16 +156,18 @@ impl Clusters {
         cluster: &Cluster,
         presence: Option<&Presence>,
         namespace: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<Next, Error> {
         if let Some(patch) = self.changes(id, cluster, presence) {
             self.patch(cluster, patch).await?;
         }
         let mode = presence.map_or(cluster.spec.sync_mode, |presence| presence.mode);
         match self.shared.namespace(namespace) {
             // Its appearance brings us back.
-            None => self.make_namespace(namespace).await,
-            Some(found) if mode == SyncMode::Pull => self.admit_agent(id, &found).await,
-            Some(_) => Ok(()),
+            None => self.make_namespace(namespace).await.map(|()| Next::Rest),
+            Some(found) if mode == SyncMode::Pull => {
+                self.admit_agent(id, &found).await.map(|()| Next::Again(ADMIT_EVERY))
+            }
+            Some(_) => Ok(Next::Rest),
         }
     }
 
@@ -216,7 +226,7 @@ impl Clusters {
     /// Lets the member's agent work in its execution namespace.
     async fn admit_agent(&self, id: &ClusterId, namespace: &Namespace) -> Result<(), Error> {
         let uid = namespace.uid().unwrap_or_default();
-        let known = locked(&self.admitted).contains(&uid);
+        let known = locked(&self.admitted).get(&uid).is_some_and(|since| since.elapsed() < ADMIT_EVERY);
         if known || namespace.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
@@ -236,7 +246,7 @@ impl Clusters {
         };
         let api: Api<RoleBinding> = Api::namespaced(self.shared.client.clone(), &namespace.name_any());
         unless_there(api.create(&PostParams::default(), &binding).await)?;
-        locked(&self.admitted).insert(uid);
+        locked(&self.admitted).insert(uid, Instant::now());
         Ok(())
     }
 

@@ -50,6 +50,16 @@ async fn an_agent_whose_statement_was_lost_states_it_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_agent_whose_rights_in_its_execution_namespace_were_lost_gets_them_again() {
+    let fleet = Fleet::of(1).await;
+    let bindings: Api<RoleBinding> = Api::namespaced(fleet.hub.client(), "karmada-es-member1");
+    let binding = async || bindings.get_opt("tombolo-member-works").await.unwrap();
+    until("it may work there", async || binding().await.is_some()).await;
+    bindings.delete("tombolo-member-works", &DeleteParams::default()).await.unwrap();
+    within(Duration::from_secs(90), "it may again", async || binding().await.is_some()).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_joins_later_gets_what_is_for_all() {
     let mut fleet = Fleet::of(2).await;
     fleet.members[0].endpoints(&["10.1.0.1"]).await;
