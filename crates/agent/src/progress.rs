@@ -14,6 +14,12 @@ use tombolo_runtime::{Change, Key, Next};
 
 use crate::edition::Edition;
 
+/// An import that a user wrote may have a longer name than any Service: nobody exports that, so nobody waits to hear of it, and
+/// the hub would refuse the whole report for it.
+const LONGEST_NAME: usize = 63;
+/// As long as a reason may be.
+const LONGEST_REASON: usize = 128;
+
 type Name = (Dialect, Key);
 
 /// What may fail of a service: its import, or its native name. One does not answer for the other.
@@ -167,8 +173,10 @@ impl State {
 
     fn note(&mut self, name: &Name, door: Door, error: Option<&Error>) {
         match error {
-            None => self.failures.remove(&(name.clone(), door)),
-            Some(error) => self.failures.insert((name.clone(), door), failure(name, error)),
+            Some(error) if name.1.name.len() <= LONGEST_NAME => {
+                self.failures.insert((name.clone(), door), failure(name, error))
+            }
+            _ => self.failures.remove(&(name.clone(), door)),
         };
     }
 }
@@ -201,7 +209,9 @@ impl Work<'_> {
 
 fn failure((dialect, key): &Name, error: &Error) -> Failure {
     let reason = match error {
-        Error::Api(status) if !status.reason.is_empty() => status.reason.clone(),
+        Error::Api(status) if !status.reason.is_empty() => {
+            status.reason.chars().take(LONGEST_REASON).collect()
+        }
         Error::Api(_) => "ApiError".to_owned(),
         _ => "Unreachable".to_owned(),
     };
@@ -351,6 +361,16 @@ mod tests {
         assert_eq!(failures(), 1);
         apply::<Mcs>(&progress, "a");
         assert_eq!(failures(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_the_name_of_a_service_is_not_reported() {
+        let progress = started();
+        let broken = Error::LinesCodecMaxLineLengthExceeded;
+        progress.note_native_name(&key(&"x".repeat(64)), Some(&broken));
+        progress.note_native_name(&key(&"x".repeat(63)), Some(&broken));
+        let failures = progress.report(0).expect("it has begun").failures;
+        assert_eq!(failures.iter().map(|failure| failure.name.len()).collect::<Vec<_>>(), [63]);
     }
 
     #[test]
