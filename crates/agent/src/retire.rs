@@ -1,7 +1,7 @@
 //! Leaving: takes back everything that the agents of a cluster made in it.
 //!
 //! Only for a cluster whose agents have stopped: nobody may make it again meanwhile. What users wrote stays, without our
-//! finalizers and without conditions that nobody keeps true any more; what we put aside is given back. Doing it again
+//! finalizers and without conditions of ours that nobody keeps true any more; what we put aside is given back. Doing it again
 //! changes nothing.
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams, Patch};
 use kube::{Api, Client, Error, ResourceExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
+use tombolo_api::karmada::strategy::StrategyCondition;
 use tombolo_api::tombolo::{
     EXPORT_FINALIZER, MANAGED_BY_LABEL, MANAGER as OURS, NATIVE_NAMING_FINALIZER, OFFER_LABEL, ServiceRef,
 };
@@ -18,7 +19,21 @@ use tombolo_model::ClusterId;
 use tombolo_model::strategy::{Situation, Step, plan};
 use tombolo_runtime::{Boxed, Kind, delete, is_absent, unless_gone};
 
-use crate::write::{is_ours, merge_params};
+use crate::write::{MANAGER, is_ours, merge_params};
+
+/// The conditions that agents write on imports, on exports of the first edition, and on those of today's.
+const OF_IMPORTS: [&str; 2] =
+    [StrategyCondition::StrategyApplied.as_str(), mcs::ImportCondition::Ready.as_str()];
+const OF_FIRST_EXPORTS: [&str; 3] = [
+    kep::ExportCondition::Initialized.as_str(),
+    kep::ExportCondition::Exported.as_str(),
+    kep::ExportCondition::Conflict.as_str(),
+];
+const OF_EXPORTS: [&str; 3] = [
+    mcs::ExportCondition::Valid.as_str(),
+    mcs::ExportCondition::Ready.as_str(),
+    mcs::ExportCondition::Conflict.as_str(),
+];
 
 /// How many objects of each sort were removed or given back, by what they are called.
 pub type Retired = Vec<(&'static str, usize)>;
@@ -38,12 +53,12 @@ async fn take_back(member: &Client, cluster: &ClusterId, namespace: &str) -> Res
     retired.push(("imports removed", remove_ours::<kep::ImportedService>(member).await?));
     retired.push(("imports removed", remove_ours::<mcs::ServiceImport>(member).await?));
     retired.push(("Services that held addresses removed", remove_ours::<Service>(member).await?));
-    release::<mcs::ServiceImport>(member, NATIVE_NAMING_FINALIZER).await?;
+    release::<mcs::ServiceImport>(member, NATIVE_NAMING_FINALIZER, &OF_IMPORTS).await?;
     let automatic = remove_ours::<kep::ServiceExport>(member).await?;
     retired.push(("automatic exports removed", automatic + remove_ours::<mcs::ServiceExport>(member).await?));
-    let exports = release::<kep::ServiceExport>(member, EXPORT_FINALIZER).await?;
-    retired
-        .push(("exports let go", exports + release::<mcs::ServiceExport>(member, EXPORT_FINALIZER).await?));
+    let exports = release::<kep::ServiceExport>(member, EXPORT_FINALIZER, &OF_FIRST_EXPORTS).await?;
+    let exports = exports + release::<mcs::ServiceExport>(member, EXPORT_FINALIZER, &OF_EXPORTS).await?;
+    retired.push(("exports let go", exports));
     retired.push(("objects of Works removed", tombolo_works::withdraw(member, cluster).await?));
     retired.push(("leases removed", remove_leases(member, namespace).await?));
     Ok(retired)
@@ -101,16 +116,41 @@ async fn give_back_selectors(member: &Client) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Lets go of what users wrote: no finalizer of ours, no conditions that nobody keeps true.
-async fn release<K: Kind>(member: &Client, finalizer: &str) -> Result<usize, Error> {
+/// Lets go of what users wrote: no finalizer of ours, and of the types of conditions that agents write none that nobody keeps
+/// true. What other implementations say stays.
+async fn release<K: Kind>(member: &Client, finalizer: &str, said: &[&str]) -> Result<usize, Error> {
     let found: Vec<K> = all(member, &ListParams::default()).await?;
     for object in &found {
         set_finalizers(member, object, &[finalizer]).await?;
-        let none = json!({"status": {"conditions": []}});
+        let shown = serde_json::to_value(object).map_err(Error::SerdeError)?;
+        let Some(kept) = conditions_of_others(&shown, said) else { continue };
+        let rest = json!({"status": {"conditions": kept}});
         let api = api_of(member, object);
-        unless_gone(api.patch_status(&object.name_any(), &merge_params(), &Patch::Merge(&none)).await)?;
+        unless_gone(api.patch_status(&object.name_any(), &merge_params(), &Patch::Merge(&rest)).await)?;
     }
     Ok(found.len())
+}
+
+/// The conditions without those of agents; `None` where agents have none.
+fn conditions_of_others(object: &Value, said: &[&str]) -> Option<Vec<Value>> {
+    let all = object["status"]["conditions"].as_array()?;
+    let is_agents = |condition: &Value| {
+        let type_ = condition["type"].as_str().unwrap_or_default();
+        said.contains(&type_) && !is_said_by_others_only(object, type_)
+    };
+    let kept: Vec<Value> = all.iter().filter(|condition| !is_agents(condition)).cloned().collect();
+    (kept.len() < all.len()).then_some(kept)
+}
+
+/// Whether others have written the condition of a type, and agents have not.
+fn is_said_by_others_only(object: &Value, type_: &str) -> bool {
+    let item = format!("k:{{\"type\":\"{type_}\"}}");
+    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let mut writers = entries
+        .filter(|entry| entry["fieldsV1"]["f:status"]["f:conditions"].get(&item).is_some())
+        .map(|entry| entry["manager"] == MANAGER)
+        .peekable();
+    writers.peek().is_some() && !writers.any(|agent| agent)
 }
 
 /// Leaves the finalizers but for these.
@@ -132,4 +172,40 @@ async fn remove_leases(member: &Client, namespace: &str) -> Result<usize, Error>
         unless_gone(api.delete(&lease.name_any(), &DeleteParams::default()).await)?;
     }
     Ok(found.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_that_others_write_stay() {
+        let said = |manager: &str, types: &[&str]| {
+            let items = types.iter().map(|type_| (format!("k:{{\"type\":\"{type_}\"}}"), json!({})));
+            let items: serde_json::Map<_, _> = items.collect();
+            json!({"manager": manager, "fieldsV1": {"f:status": {"f:conditions": items}}})
+        };
+        let object = |entries: Value, types: &[&str]| {
+            let conditions: Vec<Value> = types.iter().map(|type_| json!({"type": type_})).collect();
+            json!({"metadata": {"managedFields": entries}, "status": {"conditions": conditions}})
+        };
+        let cases: [(Value, &[&str], Option<&[&str]>); 6] = [
+            (json!(null), &["Valid", "Ready"], Some(&[])),
+            (json!(null), &["Valid", "Synced"], Some(&["Synced"])),
+            (json!(null), &["Synced"], None),
+            (
+                json!([said(MANAGER, &["Valid"]), said("other", &["Ready"])]),
+                &["Valid", "Ready"],
+                Some(&["Ready"]),
+            ),
+            (json!([said("other", &["Ready"]), said(MANAGER, &["Ready"])]), &["Ready"], Some(&[])),
+            (json!([said("other", &["Ready"])]), &["Ready"], None),
+        ];
+        for (entries, types, left) in cases {
+            let found = conditions_of_others(&object(entries.clone(), types), &["Valid", "Ready"]);
+            let found = found.map(|kept| kept.iter().map(|one| one["type"].clone()).collect::<Vec<_>>());
+            let expected = left.map(|left| left.iter().map(|type_| json!(type_)).collect());
+            assert_eq!(found, expected, "{entries} {types:?}");
+        }
+    }
 }
