@@ -11,12 +11,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use kube::Error;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::ListParams;
+use kube::{Api, Client, Error};
 use prometheus_client::registry::Registry;
 use tombolo_agent::{Agent, Config, Metrics};
+use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::service::IpFamily;
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Candidate, Readiness, with_causes};
+use tombolo_runtime::{Candidate, LONGEST_ATTEMPT, Readiness, in_time, with_causes};
 
 use crate::connect::Way;
 use crate::failure::Failure;
@@ -90,7 +93,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     announce(&arguments, &config);
     let metrics = Metrics::default();
     let agent = Agent::new(config.clone(), member.clone(), hub).with_metrics(&metrics);
-    ask_hub(&agent, &config).await?;
+    ask_hub(&agent, &config, &member).await?;
     let (mut registry, readiness) = (Registry::default(), Readiness::default());
     metrics.register(&mut registry);
     let leading = Leading::wait_in(&readiness);
@@ -120,14 +123,15 @@ fn announce(arguments: &Arguments, config: &Config) {
     );
 }
 
-/// Asks the hub whether it takes this cluster. Only an answer counts: a hub out of reach may come back.
-async fn ask_hub(agent: &Agent, config: &Config) -> Result<(), Failure> {
+/// Asks the hub whether it takes this cluster. Only an answer counts: a hub out of reach, or one that says nothing, may come back.
+/// And whoever has brought in something keeps it for as long as it may be kept, and lets go of it then, whatever the hub says.
+async fn ask_hub(agent: &Agent, config: &Config, member: &Client) -> Result<(), Failure> {
     let namespace = names::hub_namespace(&config.cluster);
     let refused = |cause: Error| {
         Failure::new(format!("the hub does not take cluster {} in namespace {namespace}", config.cluster))
             .because(cause)
     };
-    match agent.rehearse().await {
+    match in_time(LONGEST_ATTEMPT, agent.rehearse()).await {
         Ok(()) => Ok(()),
         Err(Error::Api(status)) if status.code == 422 => {
             let hint = format!(
@@ -141,13 +145,29 @@ async fn ask_hub(agent: &Agent, config: &Config) -> Result<(), Failure> {
                 "an administrator of the hub installs deploy/crds, creates namespace {namespace} and grants the agent \
                  access to it (deploy/hub/member-rbac.yaml)"
             );
-            Err(refused(Error::Api(status)).hint(hint))
+            let error = Error::Api(status);
+            if has_sources(config, member).await {
+                tracing::error!(
+                    error = %with_causes(&error), hint,
+                    "the hub does not take this cluster any more; keeping what was imported for now, and trying again"
+                );
+                return Ok(());
+            }
+            Err(refused(error).hint(hint))
         }
         Err(error) => {
             tracing::warn!(error = %with_causes(&error), "the hub is out of reach; trying again");
             Ok(())
         }
     }
+}
+
+/// Whether other clusters have leases here, and so something that somebody has to let go of when they die.
+async fn has_sources(config: &Config, member: &Client) -> bool {
+    let others = format!("{SOURCE_CLUSTER_LABEL},{SOURCE_CLUSTER_LABEL}!={}", config.cluster);
+    let leases: Api<Lease> = Api::namespaced(member.clone(), &config.namespace);
+    let found = in_time(LONGEST_ATTEMPT, leases.list(&ListParams::default().labels(&others).limit(1))).await;
+    found.is_ok_and(|found| !found.items.is_empty())
 }
 
 fn candidate(config: &Config) -> Candidate {

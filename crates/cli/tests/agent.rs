@@ -218,6 +218,35 @@ fn what_cannot_work_is_said_at_the_start() {
     }
 }
 
+/// Somebody has to let go of what dead sources left.
+#[test]
+fn an_agent_whose_token_ran_out_starts_only_where_something_was_imported() {
+    let fleet = Fleet::start();
+    let contexts = fleet.clusters.iter().map(|cluster| fleet.runtime.block_on(cluster.serve()));
+    let contexts: Vec<Context> = contexts
+        .map(|context| match context.name.as_str() {
+            "hub" => Context { token: "ran-out".to_owned(), ..context },
+            _ => context,
+        })
+        .collect();
+    fleet.kubectl.file("late", &kubeconfig(&contexts));
+    let late = fleet.kubectl.home().join("late").display().to_string();
+    let (code, said) = fails(&mut fleet.agent_with(&late, "west", &["--cluster-id", "west"]));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("error: the hub does not take cluster west"), "{said}");
+
+    let _east = Agent::start(fleet.agent("east", &["--cluster-id", "east"]));
+    let mut west = Agent::start(fleet.agent("west", &["--cluster-id", "west"]));
+    let lease = "get leases -n tombolo-system -l multicluster.kubernetes.io/source-cluster=east -o name";
+    eventually("a lease", || !fleet.at("west").run(lease).succeeds().is_empty());
+    assert_eq!(west.end_with("TERM"), Some(0), "{}", west.log());
+    let west = Agent::start(fleet.agent_with(&late, "west", &["--cluster-id", "west"]));
+    eventually("it tries again", || west.log().contains("the heartbeat did not reach the hub"));
+    let log = west.log();
+    assert!(log.contains("does not take this cluster any more") && log.contains("grants the agent"), "{log}");
+    assert!(west.get("/readyz").contains("first heartbeat"), "{}", west.get("/readyz"));
+}
+
 /// It may be replaced at any moment, so the agent goes on; but nobody would look for that behind a hub that is away.
 #[test]
 fn a_hub_that_shows_the_certificate_of_a_stranger_is_told_apart_from_one_that_is_away() {
