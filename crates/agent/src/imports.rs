@@ -1,5 +1,7 @@
 //! Bringing in what the clusters offer: the import, the Service that holds its address, the slices.
 
+mod distribution;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use tombolo_model::slices::{self, Consumption};
 use tombolo_model::{ClusterId, Import, happening, merge, names};
 use tombolo_runtime::{Change, Controller, Key, Next, Queue, unless_there};
 
+use self::distribution::Distributions;
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared, hurry_on_return};
@@ -29,6 +32,7 @@ pub(crate) struct Imports<E: Edition> {
     shared: Arc<Shared>,
     views: Arc<EditionViews<E>>,
     queue: Arc<Queue<Key>>,
+    distributions: Distributions,
 }
 
 impl<E: Edition> Imports<E> {
@@ -36,7 +40,8 @@ impl<E: Edition> Imports<E> {
         let queue = Arc::new(Queue::new());
         listen::<E>(shared, views, &queue);
         hurry_on_return(shared, &queue);
-        Self { shared: shared.clone(), views: views.clone(), queue }
+        let distributions = Distributions::default();
+        Self { shared: shared.clone(), views: views.clone(), queue, distributions }
     }
 }
 
@@ -198,7 +203,7 @@ impl<E: Edition> Imports<E> {
         let ours = cached.clone().filter(|service| is_ours(&**service));
         let families = &self.shared.config.ip_families;
         let api: Api<Service> = Api::namespaced(self.shared.member.clone(), &key.namespace);
-        let desired = match import.derived_service(families, ours.as_deref(), None) {
+        let mut desired = match import.derived_service(families, ours.as_deref(), None) {
             Ok(desired) => desired,
             Err(why) => {
                 if let Some(stale) = ours {
@@ -207,6 +212,7 @@ impl<E: Edition> Imports<E> {
                 return Ok((Vec::new(), ImportState::NotDerived(why)));
             }
         };
+        self.distributions.adapt(&self.shared.member, &mut desired).await?;
         let mut current = find(&api, cached, &key.name).await?;
         if let Some(taken) = current.as_deref().filter(|service| !is_ours(*service)) {
             // Slices of ours carry its name, so they would stand behind it, and nobody would keep them up to date.

@@ -27,6 +27,7 @@ mod shared;
 mod slices;
 mod sources;
 mod strays;
+mod version;
 mod write;
 
 pub use self::config::Config;

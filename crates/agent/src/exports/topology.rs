@@ -10,6 +10,8 @@ use tokio::sync::OnceCell;
 use tombolo_api::tombolo::ServiceRef;
 use tombolo_model::offer::topology_keys;
 
+use crate::version::minor;
+
 /// The first minor version of Kubernetes 1 without the field.
 const WITHOUT: u32 = 22;
 
@@ -36,10 +38,8 @@ impl TopologyKeys {
     }
 }
 
-/// Providers append to the minor version, such as `21+`.
 fn has_field(version: &Info) -> bool {
-    let minor = version.minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse();
-    version.major == "1" && minor.is_ok_and(|minor: u32| minor < WITHOUT)
+    minor(version).is_some_and(|minor| minor < WITHOUT)
 }
 
 #[cfg(test)]
