@@ -178,6 +178,9 @@ async fn remove_leases(member: &Client, namespace: &str) -> Result<usize, Error>
 mod tests {
     use super::*;
 
+    /// Managed fields, the types of conditions that are there, and those that are left.
+    type Case<'a> = (Value, &'a [&'a str], Option<&'a [&'a str]>);
+
     #[test]
     fn conditions_that_others_write_stay() {
         let said = |manager: &str, types: &[&str]| {
@@ -189,7 +192,7 @@ mod tests {
             let conditions: Vec<Value> = types.iter().map(|type_| json!({"type": type_})).collect();
             json!({"metadata": {"managedFields": entries}, "status": {"conditions": conditions}})
         };
-        let cases: [(Value, &[&str], Option<&[&str]>); 6] = [
+        let cases: [Case<'_>; 6] = [
             (json!(null), &["Valid", "Ready"], Some(&[])),
             (json!(null), &["Valid", "Synced"], Some(&["Synced"])),
             (json!(null), &["Synced"], None),

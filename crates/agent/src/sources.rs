@@ -61,6 +61,9 @@ struct Renewal {
     spec: LeaseSpec,
 }
 
+/// Whose lease was written, and what came of it.
+type Renewed = (ClusterId, Result<(), Error>);
+
 struct Keeper {
     shared: Arc<Shared>,
     start: Instant,
@@ -212,7 +215,7 @@ impl Keeper {
         failed
     }
 
-    fn renew(&self, renewal: Renewal) -> Boxed<'_, Result<(ClusterId, Result<(), Error>), Infallible>> {
+    fn renew(&self, renewal: Renewal) -> Boxed<'_, Result<Renewed, Infallible>> {
         Box::pin(async move {
             let Renewal { cluster, current, spec } = renewal;
             let write = self.write(&cluster, current.as_deref(), spec);
