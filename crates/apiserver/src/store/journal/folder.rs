@@ -127,8 +127,8 @@ impl Folder {
 
     /// The next log, which begins with `snapshot`; nobody reads it yet.
     pub(super) fn prepare(&self, snapshot: &Snapshot) -> io::Result<Log> {
-        let mut next =
-            Log { file: private().read(true).create(true).truncate(true).open(self.next())?, length: 0 };
+        let file = private().read(true).create(true).truncate(true).open(self.next())?;
+        let mut next = Log { file, length: 0, synced: 0 };
         write_pieces(lines_of(snapshot), |piece| next.write(piece))?;
         next.file.sync_all()?;
         Ok(next)
@@ -140,6 +140,7 @@ impl Folder {
             next.take_rest(current, from)?;
         }
         next.file.sync_all()?;
+        next.synced = next.length;
         std::fs::rename(self.next(), self.log())?;
         self.sync()?;
         Ok(next)
@@ -156,17 +157,21 @@ impl Folder {
 pub(super) struct Log {
     file: File,
     pub(super) length: u64,
+    /// Up to where it is known to be on the disk.
+    synced: u64,
 }
 
 impl Log {
+    /// A process that was killed may have left its last writes to the page cache alone. Whoever reads them tells others of
+    /// them, so they are synced first.
     fn open(path: &Path, length: u64) -> io::Result<Self> {
         let mut file = private().read(true).open(path)?;
         if file.metadata()?.len() != length {
             file.set_len(length)?;
-            file.sync_all()?;
         }
+        file.sync_all()?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Self { file, length })
+        Ok(Self { file, length, synced: length })
     }
 
     pub(super) fn write(&mut self, octets: &[u8]) -> io::Result<()> {
@@ -176,8 +181,19 @@ impl Log {
     }
 
     /// What was written is on the disk when this returns.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.synced = self.length;
+        Ok(())
+    }
+
+    /// Takes back what was never synced. After a sync that failed the kernel counts the pages as written: a later one would
+    /// succeed, and whoever reads the file would believe what the disk does not have. Nobody has heard of any of it.
+    pub(super) fn forget_unsynced(&mut self) -> io::Result<()> {
+        self.file.set_len(self.synced)?;
+        self.length = self.synced;
+        self.file.seek(SeekFrom::End(0))?;
+        self.file.sync_all()
     }
 
     fn take_rest(&mut self, other: &mut Self, from: u64) -> io::Result<()> {
@@ -193,4 +209,24 @@ fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_synced_is_taken_back_and_the_rest_is_kept() {
+        let path = std::env::temp_dir().join(format!("tombolo-unsynced-{}", std::process::id()));
+        std::fs::write(&path, "known ").unwrap();
+        let mut log = Log::open(&path, 6).unwrap();
+        log.write(b"synced ").unwrap();
+        log.sync().unwrap();
+        log.write(b"doubtful").unwrap();
+        log.forget_unsynced().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"known synced ");
+        log.write(b"again").unwrap();
+        assert_eq!((std::fs::read(&path).unwrap().as_slice(), log.length), (&b"known synced again"[..], 18));
+        std::fs::remove_file(&path).unwrap();
+    }
 }

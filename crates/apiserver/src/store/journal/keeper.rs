@@ -46,6 +46,9 @@ impl Keeper {
     pub(super) fn run(mut self) {
         while let Some(items) = self.shared.take() {
             if let Err(error) = self.write_all(&items) {
+                if let Err(error) = self.log.forget_unsynced() {
+                    tracing::error!(%error, "the end of a cluster's log may say what the disk does not have");
+                }
                 return self.shared.give_up(&format!("the cluster's log cannot be written: {error}"));
             }
             self.shared.tell(&items);
