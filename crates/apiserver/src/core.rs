@@ -32,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) auth: Auth,
     /// True once the cluster stops: every watch ends.
     pub(crate) closing: watch::Sender<bool>,
+    /// Rings when other resources are served than before.
+    pub(crate) served: watch::Sender<()>,
     /// Whoever runs the pods, if anybody does.
     pub(crate) nodes: OnceLock<Arc<dyn Nodes>>,
     registry: RwLock<Arc<Registry>>,
@@ -107,6 +109,7 @@ impl Core {
             network,
             auth,
             closing: watch::Sender::new(false),
+            served: watch::Sender::new(()),
             nodes: OnceLock::new(),
             registry: RwLock::new(Arc::new(Registry::new([]))),
         }
@@ -143,5 +146,6 @@ impl Core {
         let definitions = self.store.list(DEFINITIONS, None).1;
         let fresh = Registry::new(definitions.iter().map(|stored| &stored.value));
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+        self.served.send_replace(());
     }
 }

@@ -54,11 +54,6 @@ fn noted(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<(Value, Vec<St
     read.map_err(|why| unrecognized(kind, &why, body))
 }
 
-/// A body that may be missing, such as the options of a DELETE.
-pub(super) fn optional(headers: &HeaderMap, body: &Bytes, kind: &str) -> Result<Value, Status> {
-    if body.is_empty() { Ok(Value::Null) } else { object(headers, body, kind) }
-}
-
 /// The body of a PATCH, with its kind.
 pub(super) fn patch(
     headers: &HeaderMap,

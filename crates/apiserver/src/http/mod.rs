@@ -122,17 +122,14 @@ fn authorize(
     query: &Query,
 ) -> Result<(), Status> {
     let attributes = match route {
-        Route::Resource(target) => {
-            let watching = matches!(query.text("watch"), "true" | "1");
-            Attributes::resource(
-                resource::verb(method, target, watching),
-                &target.group,
-                &target.plural,
-                target.subresource.as_deref().unwrap_or_default(),
-                &target.namespace,
-                target.name.as_deref().unwrap_or_default(),
-            )
-        }
+        Route::Resource(target) => Attributes::resource(
+            resource::verb(method, target, query.flag("watch")),
+            &target.group,
+            &target.plural,
+            target.subresource.as_deref().unwrap_or_default(),
+            &target.namespace,
+            &resource::name(method, target, query),
+        ),
         _ => Attributes::path(method, path),
     };
     core.auth.authorize(core, user, &attributes)

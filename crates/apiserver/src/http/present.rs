@@ -79,6 +79,13 @@ impl Presentation {
             }
             Self::Metadata => {
                 let (kind, version) = ("PartialObjectMetadataList", "meta.k8s.io/v1");
+                // A list that was never begun is none, in Go.
+                if page.items.is_empty() {
+                    let metadata = &metadata;
+                    return encode(
+                        &json!({"kind": kind, "apiVersion": version, "metadata": metadata, "items": null}),
+                    );
+                }
                 concatenate(kind, version, &metadata, &page.items, |out, stored| {
                     out.put_slice(&encode(&metadata_only(&shown(resource, stored))));
                 })

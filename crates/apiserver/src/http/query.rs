@@ -1,16 +1,20 @@
 //! The query of a request, read into typed options.
 
 use std::collections::BTreeMap;
+use std::num::IntErrorKind;
 
 use jiff::Timestamp;
 
 use super::selectable;
-use crate::invalid::FieldError;
+use crate::invalid::{FieldError, Problem};
 use crate::operation::{FieldValidation, ListQuery, VersionMatch, WriteOptions, parse_revision};
 use crate::registry::Resource;
 use crate::selector::{self, Selector};
 use crate::status::Status;
 use crate::types::parse_time;
+
+/// The longest name of a manager, in octets.
+const MOST_OF_A_MANAGER: usize = 128;
 
 /// The parameters of a request; the first of several with one name counts.
 #[derive(Debug, Default)]
@@ -39,26 +43,24 @@ impl Query {
         self.all.iter().filter(|(name, _)| name == key).map(|(_, value)| value.clone()).collect()
     }
 
-    fn has(&self, key: &str) -> bool {
-        !self.text(key).is_empty()
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.first.contains_key(key)
     }
 
-    pub(super) fn flag(&self, key: &str) -> Result<bool, Status> {
-        match self.text(key) {
-            "" => Ok(false),
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-            other => Err(Status::bad_request(format!("invalid boolean value {other:?} for {key:?}"))),
-        }
+    /// Whatever is given means yes, but for two words that mean no: `watch`, `watch=` and `watch=f` are all watches.
+    pub(super) fn flag(&self, key: &str) -> bool {
+        self.first.get(key).is_some_and(|text| text != "0" && !text.eq_ignore_ascii_case("false"))
     }
 
     pub(super) fn number(&self, key: &str) -> Result<Option<i64>, Status> {
-        match self.text(key) {
-            "" => Ok(None),
-            text => text.parse().map(Some).map_err(|_| {
-                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax ({key})"))
-            }),
-        }
+        let Some(text) = self.first.get(key) else { return Ok(None) };
+        text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+        })
     }
 
     pub(super) fn time(&self, key: &str) -> Result<Option<Timestamp>, Status> {
@@ -68,47 +70,42 @@ impl Query {
         }
     }
 
-    pub(super) fn write_options(&self, agent: &str) -> Result<WriteOptions, Status> {
-        let manager = match self.text("fieldManager") {
-            "" => agent.split('/').next().unwrap_or_default(),
-            named => named,
-        };
-        if manager.len() > 128 {
-            let error = FieldError::new("fieldManager", crate::invalid::Problem::TooLong(128), "");
-            return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
+    /// The options of a write; `kind` is what they are called where they are refused.
+    pub(super) fn write_options(&self, agent: &str, kind: &str) -> Result<WriteOptions, Status> {
+        let named = self.text("fieldManager");
+        let mut wrong = Vec::new();
+        if named.len() > MOST_OF_A_MANAGER {
+            wrong.push(FieldError::new("fieldManager", Problem::TooLong(MOST_OF_A_MANAGER), ""));
         }
+        wrong.extend(self.wrong_dry_run());
+        let validation = match self.text("fieldValidation") {
+            "" => FieldValidation::default(),
+            "Ignore" => FieldValidation::Ignore,
+            "Warn" => FieldValidation::Warn,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let known = ["", "Ignore", "Strict", "Warn"];
+                wrong.push(FieldError::not_supported("fieldValidation", other, &known));
+                FieldValidation::default()
+            }
+        };
+        if !wrong.is_empty() {
+            return Err(Status::invalid("meta.k8s.io", kind, "", &wrong));
+        }
+        let manager = if named.is_empty() { agent.split('/').next().unwrap_or_default() } else { named };
         Ok(WriteOptions {
             manager: manager.to_owned(),
-            validation: self.field_validation()?,
-            dry_run: self.dry_run()?,
-            force: self.flag("force")?,
+            validation,
+            dry_run: self.has("dryRun"),
+            force: self.flag("force"),
             duplicates: Vec::new(),
         })
     }
 
-    fn field_validation(&self) -> Result<FieldValidation, Status> {
-        match self.text("fieldValidation") {
-            "" => Ok(FieldValidation::default()),
-            "Ignore" => Ok(FieldValidation::Ignore),
-            "Warn" => Ok(FieldValidation::Warn),
-            "Strict" => Ok(FieldValidation::Strict),
-            other => {
-                let error =
-                    FieldError::not_supported("fieldValidation", other, &["Ignore", "Strict", "Warn"]);
-                Err(Status::invalid("meta.k8s.io", "CreateOptions", "", &[error]))
-            }
-        }
-    }
-
-    pub(super) fn dry_run(&self) -> Result<bool, Status> {
-        match self.text("dryRun") {
-            "" => Ok(false),
-            "All" => Ok(true),
-            other => {
-                let error = FieldError::not_supported("dryRun", other, &["All"]);
-                Err(Status::invalid("meta.k8s.io", "CreateOptions", "", &[error]))
-            }
-        }
+    fn wrong_dry_run(&self) -> Option<FieldError> {
+        let asked = self.all("dryRun");
+        let known = asked.iter().all(|word| word == "All");
+        (!known).then(|| FieldError::not_supported("dryRun", asked, &["All"]))
     }
 
     pub(super) fn list(&self, resource: &Resource) -> Result<ListQuery, Status> {
@@ -162,7 +159,7 @@ impl Query {
 
     /// Whether a watch wants the current state first; `None`: what the resource version says.
     pub(super) fn initial_events(&self) -> Result<Option<bool>, Status> {
-        let wanted = if self.has("sendInitialEvents") { Some(self.flag("sendInitialEvents")?) } else { None };
+        let wanted = if self.has("sendInitialEvents") { Some(self.flag("sendInitialEvents")) } else { None };
         let field = "resourceVersionMatch";
         let matching = self.text(field);
         let mut wrong = Vec::new();

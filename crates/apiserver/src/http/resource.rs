@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderName, Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::present::Presentation;
+use super::query::Query;
 use super::route::Target;
 use super::watch::{self, WatchQuery};
 use super::{Answer, Asked, Body, decode, exec, json_bytes, log, port_forward, reply, review};
 use crate::invalid::FieldError;
 use crate::object;
-use crate::operation::{self, Call, DeleteOptions, Deleted, ListQuery, Outcome, Part, PatchKind};
+use crate::operation::{self, Call, DeleteOptions, Deleted, Outcome, Part, PatchKind};
 use crate::registry::Resource;
-use crate::selector::FieldTerm;
+use crate::selector;
 use crate::status::Status;
 use crate::store::Stored;
 
@@ -26,8 +26,9 @@ const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
 /// The verb of a request, as authorization knows it.
 pub(super) fn verb(method: &Method, target: &Target, watching: bool) -> &'static str {
     match (method, target.name.is_some()) {
-        (&Method::GET | &Method::HEAD, _) if watching => "watch",
+        // One object is read, whatever is said about watching: a watch of it is one of the collection that selects it.
         (&Method::GET | &Method::HEAD, true) => "get",
+        (&Method::GET | &Method::HEAD, false) if watching => "watch",
         (&Method::GET | &Method::HEAD, false) => "list",
         (&Method::POST, _) => "create",
         (&Method::PUT, _) => "update",
@@ -36,6 +37,24 @@ pub(super) fn verb(method: &Method, target: &Target, watching: bool) -> &'static
         (&Method::DELETE, false) => "deletecollection",
         _ => "unknown",
     }
+}
+
+/// The name that authorization knows: a list or watch of one object by its name is about that object, so that who may
+/// only see some of them by name can do that.
+pub(super) fn name(method: &Method, target: &Target, query: &Query) -> String {
+    if let Some(name) = &target.name {
+        return name.clone();
+    }
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return String::new();
+    }
+    let terms = selector::parse_fields(query.text("fieldSelector")).unwrap_or_default();
+    let named = terms.into_iter().find(|term| term.path == "metadata.name" && !term.negated);
+    named.map(|term| term.value).filter(|name| is_path_segment(name)).unwrap_or_default()
+}
+
+fn is_path_segment(name: &str) -> bool {
+    !matches!(name, "." | "..") && !name.contains(['/', '%'])
 }
 
 pub(super) async fn answer(asked: &Asked<'_>, target: &Target) -> Answer {
@@ -79,7 +98,8 @@ pub(super) async fn answer(asked: &Asked<'_>, target: &Target) -> Answer {
         }
         (Some(name), Some(subresource)) => part(asked, &mut call, name, subresource),
     };
-    answer.map(|response| with_warnings(response, &call))
+    // Also who is refused is told what was odd until then.
+    Ok(with_warnings(answer.unwrap_or_else(|status| super::refuse(&status)), &call))
 }
 
 fn with_warnings(mut response: Response<Body>, call: &Call<'_>) -> Response<Body> {
@@ -102,7 +122,7 @@ async fn collection(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
         };
     }
     match asked.method {
-        Method::GET | Method::HEAD if asked.query.flag("watch")? => watch(asked, call, None),
+        Method::GET | Method::HEAD if asked.query.flag("watch") => watch(asked, call),
         Method::GET | Method::HEAD => list(asked, call).await,
         Method::POST => create(asked, call),
         Method::DELETE => delete_collection(asked, call),
@@ -112,20 +132,19 @@ async fn collection(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
 
 fn item(asked: &Asked<'_>, call: &mut Call<'_>, name: &str) -> Answer {
     match asked.method {
-        Method::GET | Method::HEAD if asked.query.flag("watch")? => watch(asked, call, Some(name)),
         Method::GET | Method::HEAD => shown(asked, call, StatusCode::OK, &operation::get(call, name)?),
         Method::PUT => {
-            call.options = asked.query.write_options(asked.agent())?;
+            call.options = asked.query.write_options(asked.agent(), "UpdateOptions")?;
             let value = decode::of_call(asked.headers, &asked.body, call)?;
             written(asked, call, &operation::update(call, name, value)?)
         }
         Method::PATCH => {
-            call.options = asked.query.write_options(asked.agent())?;
+            call.options = asked.query.write_options(asked.agent(), "PatchOptions")?;
             let is_custom = call.resource.is_custom();
             let (kind, patch) = decode::patch(asked.headers, &asked.body, call, is_custom)?;
             if kind == PatchKind::Apply {
                 call.options.manager = asked.query.text("fieldManager").to_owned();
-            } else if call.options.force {
+            } else if asked.query.has("force") {
                 let error = FieldError::forbidden("force", "may not be specified for non-apply patch");
                 return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
             }
@@ -133,14 +152,19 @@ fn item(asked: &Asked<'_>, call: &mut Call<'_>, name: &str) -> Answer {
         }
         Method::DELETE if call.part == Part::Whole => {
             let options = delete_options(asked, call)?;
-            deleted(asked, call, &operation::delete(call, name, &options)?)
+            deleted(asked, call, &operation::delete(call, name, &options)?, &options)
         }
         _ => Err(Status::method_not_allowed()),
     }
 }
 
 fn part(asked: &Asked<'_>, call: &mut Call<'_>, name: &str, subresource: &str) -> Answer {
-    call.options = asked.query.write_options(asked.agent())?;
+    let kind = match asked.method {
+        Method::PUT => "UpdateOptions",
+        Method::PATCH => "PatchOptions",
+        _ => "CreateOptions",
+    };
+    call.options = asked.query.write_options(asked.agent(), kind)?;
     let body = |kind: &str| decode::object(asked.headers, &asked.body, kind);
     match (subresource, &asked.method) {
         ("scale", method) if call.resource.traits.scale => scale(asked, call, name, method),
@@ -163,6 +187,7 @@ fn part(asked: &Asked<'_>, call: &mut Call<'_>, name: &str, subresource: &str) -
 }
 
 fn scale(asked: &Asked<'_>, call: &mut Call<'_>, name: &str, method: &Method) -> Answer {
+    call.part = Part::Scale;
     let value = match *method {
         Method::GET => operation::read_scale(call, name)?,
         Method::PUT => {
@@ -196,7 +221,7 @@ fn create(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
     if call.resource.namespaced && call.namespace.is_empty() {
         return Err(Status::method_not_allowed());
     }
-    call.options = asked.query.write_options(asked.agent())?;
+    call.options = asked.query.write_options(asked.agent(), "CreateOptions")?;
     let value = decode::of_call(asked.headers, &asked.body, call)?;
     let stored = operation::create(call, value)?;
     shown(asked, call, StatusCode::CREATED, &stored)
@@ -204,7 +229,7 @@ fn create(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
 
 /// A read of one object may ask to be no older than something.
 async fn await_revision(asked: &Asked<'_>) -> Result<(), Status> {
-    let reads = matches!(asked.method, Method::GET | Method::HEAD) && !asked.query.flag("watch")?;
+    let reads = matches!(asked.method, Method::GET | Method::HEAD);
     let wanted =
         operation::parse_revision(asked.query.text("resourceVersion"))?.filter(|_| reads).unwrap_or(0);
     if wanted > asked.core.store.revision() {
@@ -231,8 +256,8 @@ async fn list(asked: &Asked<'_>, call: &Call<'_>) -> Answer {
     Ok(json_bytes(StatusCode::OK, presentation.list(call.resource, &page, asked.core.now(), selected)))
 }
 
-fn watch(asked: &Asked<'_>, call: &Call<'_>, name: Option<&str>) -> Answer {
-    let query = watch_query(asked, call, name)?;
+fn watch(asked: &Asked<'_>, call: &Call<'_>) -> Answer {
+    let query = watch_query(asked, call)?;
     let presentation = Presentation::negotiate(asked.headers, &asked.query)?;
     let resource: Arc<Resource> = call.resource.clone();
     let stream = watch::stream(asked.core.clone(), resource, query, presentation);
@@ -241,15 +266,11 @@ fn watch(asked: &Asked<'_>, call: &Call<'_>, name: Option<&str>) -> Answer {
     Ok(response)
 }
 
-fn watch_query(asked: &Asked<'_>, call: &Call<'_>, name: Option<&str>) -> Result<WatchQuery, Status> {
-    let mut selector = asked.query.selector(call.resource)?;
-    if let Some(name) = name {
-        let term = FieldTerm { path: "metadata.name".into(), value: name.into(), negated: false };
-        selector.fields.push(term);
-    }
+fn watch_query(asked: &Asked<'_>, call: &Call<'_>) -> Result<WatchQuery, Status> {
+    let selector = asked.query.selector(call.resource)?;
     let revision = operation::parse_revision(asked.query.text("resourceVersion"))?;
     let initial_events = asked.query.initial_events()?;
-    let bookmarks = asked.query.flag("allowWatchBookmarks")?;
+    let bookmarks = asked.query.flag("allowWatchBookmarks");
     Ok(WatchQuery {
         namespace: call.namespace.to_owned(),
         selector,
@@ -267,28 +288,53 @@ fn timeout(asked: &Asked<'_>) -> Result<Duration, Status> {
     Ok(Duration::from_secs(seconds.unwrap_or_else(|| 1800 + asked.core.entropy.below(1800)).min(86_400)))
 }
 
-fn delete_options(asked: &Asked<'_>, call: &mut Call<'_>) -> Result<DeleteOptions, Status> {
-    let mut body = decode::optional(asked.headers, &asked.body, "DeleteOptions")?;
-    for field in ["propagationPolicy", "gracePeriodSeconds"] {
-        let value = asked.query.text(field);
-        // Whoever sends options in the body has said everything there.
-        if asked.body.is_empty() && !value.is_empty() {
-            let value = value.parse::<i64>().map_or_else(|_| Value::from(value), Value::from);
-            object::fields(&mut body).insert(field.into(), value);
-        }
+/// Whoever sends options in the body has said everything there: the query counts only without one.
+fn delete_options(asked: &Asked<'_>, call: &Call<'_>) -> Result<DeleteOptions, Status> {
+    let body = if asked.body.is_empty() {
+        queried_delete_options(&asked.query)?
+    } else {
+        decode::object(asked.headers, &asked.body, "DeleteOptions")?
+    };
+    let options = DeleteOptions::parse(&body)?;
+    if call.resource.is("batch", "jobs") && options.says_nothing_of_dependents() {
+        call.warn(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+             them or set propagationPolicy=Orphan to suppress this warning",
+        );
     }
-    let in_body =
-        body.get("dryRun").and_then(Value::as_array).is_some_and(|list| list.iter().any(|v| v == "All"));
-    call.options.dry_run = in_body || asked.query.dry_run()?;
-    DeleteOptions::parse(&body)
+    Ok(options)
 }
 
-fn deleted(asked: &Asked<'_>, call: &Call<'_>, deleted: &Deleted) -> Answer {
+fn queried_delete_options(query: &Query) -> Result<Value, Status> {
+    let mut options = json!({"dryRun": query.all("dryRun")});
+    if let Some(seconds) = query.number("gracePeriodSeconds")? {
+        options["gracePeriodSeconds"] = seconds.into();
+    }
+    if query.has("propagationPolicy") {
+        options["propagationPolicy"] = query.text("propagationPolicy").into();
+    }
+    if query.has("orphanDependents") {
+        options["orphanDependents"] = query.flag("orphanDependents").into();
+    }
+    for field in ["uid", "resourceVersion"] {
+        let value = query.text(field);
+        if !value.is_empty() {
+            options["preconditions"][field] = value.into();
+        }
+    }
+    Ok(options)
+}
+
+fn deleted(asked: &Asked<'_>, call: &Call<'_>, deleted: &Deleted, options: &DeleteOptions) -> Answer {
     match deleted {
         Deleted::Gone(stored) if !call.resource.traits.delete_returns_object => {
             Ok(reply(StatusCode::OK, &success(Some((call.resource, &stored.value)))))
         }
-        Deleted::Gone(stored) | Deleted::Pending(stored) => shown(asked, call, StatusCode::OK, stored),
+        Deleted::Gone(stored) => shown(asked, call, StatusCode::OK, stored),
+        Deleted::Pending(stored) => {
+            let code = if options.accepts() { StatusCode::ACCEPTED } else { StatusCode::OK };
+            shown(asked, call, code, stored)
+        }
     }
 }
 
@@ -306,11 +352,15 @@ fn success(about: Option<(&Resource, &Value)>) -> Value {
     status
 }
 
-fn delete_collection(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
+fn delete_collection(asked: &Asked<'_>, call: &Call<'_>) -> Answer {
+    let is_everywhere = call.resource.namespaced && call.namespace.is_empty();
+    if is_everywhere || !call.resource.deletes_collections() {
+        return Err(Status::method_not_allowed());
+    }
+    let presentation = Presentation::negotiate(asked.headers, &asked.query)?;
+    let query = asked.query.list(call.resource)?;
     let options = delete_options(asked, call)?;
-    let query = ListQuery { limit: 0, continue_token: None, ..asked.query.list(call.resource)? };
-    let gone = operation::delete_collection(call, &query, &options)?;
-    let page = crate::store::Page::cut(asked.core.store.revision(), gone, 0);
-    let bytes: Bytes = Presentation::Object.list(call.resource, &page, asked.core.now(), true);
-    Ok(json_bytes(StatusCode::OK, bytes))
+    let page = operation::delete_collection(call, &query, &options)?;
+    let selected = !query.selector.is_empty();
+    Ok(json_bytes(StatusCode::OK, presentation.list(call.resource, &page, asked.core.now(), selected)))
 }

@@ -21,6 +21,8 @@ use crate::status::Status;
 use crate::store::{Change, ChangeKind, Cursor, Stored};
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How often a watch that has to start with something newer looks whether that is there.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A last bookmark goes out this long before the stream ends, so that the client resumes from a recent place.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
@@ -44,8 +46,11 @@ struct Watch {
     presentation: Presentation,
     cursor: Cursor,
     closing: watch::Receiver<bool>,
+    served: watch::Receiver<()>,
     end: Instant,
     next_bookmark: Instant,
+    /// The revision that must have been reached before it is said that this was all there is.
+    initial_end: Option<u64>,
     said_columns: bool,
     over: bool,
 }
@@ -53,7 +58,11 @@ struct Watch {
 /// Why a sleeping watch woke up.
 enum Wake {
     Changes,
+    /// Perhaps this resource is served no more.
+    Served,
     Bookmark,
+    /// It may be time to say that this was all.
+    InitialEnd,
     End,
 }
 
@@ -76,7 +85,7 @@ pub(super) fn stream(
         (Vec::new(), if asked == 0 { core.store.revision() } else { asked })
     };
     let cursor = core.store.watch(&resource.collection, seen);
-    let closing = core.closing.subscribe();
+    let (closing, served) = (core.closing.subscribe(), core.served.subscribe());
     let mut watch = Watch {
         next_bookmark: next_bookmark(now, end),
         core,
@@ -85,11 +94,16 @@ pub(super) fn stream(
         presentation,
         cursor,
         closing,
+        served,
         end,
+        initial_end: None,
         said_columns: false,
         over: false,
     };
-    let opening = watch.opening(&first, with_state);
+    if watch.query.initial_events == Some(true) && watch.query.bookmarks {
+        watch.initial_end = Some(asked);
+    }
+    let opening = watch.opening(&first);
     let rest =
         stream::unfold(watch, |mut watch| async move { watch.next().await.map(|bytes| (bytes, watch)) });
     stream::iter(opening).chain(rest).boxed()
@@ -102,16 +116,14 @@ fn next_bookmark(now: Instant, end: Instant) -> Instant {
 
 impl Watch {
     /// What is there already, as additions; then, where asked for, the mark that this was all.
-    fn opening(&mut self, items: &[Arc<Stored>], with_state: bool) -> Option<Bytes> {
+    fn opening(&mut self, items: &[Arc<Stored>]) -> Option<Bytes> {
         let mut out = BytesMut::new();
         for stored in items {
             if self.query.selector.matches(&stored.value) {
                 out.put(self.line("ADDED", stored));
             }
         }
-        if with_state && self.query.bookmarks {
-            out.put(self.bookmark(true));
-        }
+        out.put(self.say_initial_end());
         (!out.is_empty()).then(|| out.freeze())
     }
 
@@ -122,6 +134,8 @@ impl Watch {
             }
             let lines = match self.wait().await {
                 Wake::Changes => self.take_changes(),
+                Wake::Served => self.still_served().await,
+                Wake::InitialEnd => self.reach_initial_end(),
                 Wake::Bookmark => self.regular_bookmark(),
                 Wake::End => return None,
             };
@@ -136,9 +150,43 @@ impl Watch {
             biased;
             _ = self.closing.wait_for(|closing| *closing) => Wake::End,
             alive = self.cursor.news() => if alive { Wake::Changes } else { Wake::End },
+            Ok(()) = self.served.changed() => Wake::Served,
             () = sleep_until(self.end) => Wake::End,
+            () = tokio::time::sleep(LOOK_AGAIN), if self.initial_end.is_some() => Wake::InitialEnd,
             () = sleep_until(self.next_bookmark) => Wake::Bookmark,
         }
+    }
+
+    /// A watch of what is served no more ends, after all that happened until then.
+    async fn still_served(&mut self) -> Bytes {
+        let Resource { group, version, plural, .. } = &*self.resource;
+        if self.core.registry().find(group, version, plural).is_some() {
+            return Bytes::new();
+        }
+        let settled = self.core.store.settled().await;
+        let lines = if settled.is_ok() { self.take_changes() } else { Bytes::new() };
+        self.over = true;
+        lines
+    }
+
+    /// Other kinds move the revision, too, and ring no bell here.
+    fn reach_initial_end(&mut self) -> Bytes {
+        let revision = self.core.store.visible();
+        let mut out = BytesMut::from(self.take_changes());
+        if !self.over {
+            self.cursor.seen = self.cursor.seen.max(revision);
+            out.put(self.say_initial_end());
+        }
+        out.freeze()
+    }
+
+    /// The mark that all there is has been sent, once that is as new as it was asked for.
+    fn say_initial_end(&mut self) -> Bytes {
+        if self.initial_end.is_none_or(|asked| self.cursor.seen < asked) {
+            return Bytes::new();
+        }
+        self.initial_end = None;
+        self.bookmark(true)
     }
 
     fn regular_bookmark(&mut self) -> Bytes {
@@ -151,7 +199,10 @@ impl Watch {
         let mut out = BytesMut::from(self.take_changes());
         if !self.over {
             self.cursor.seen = self.cursor.seen.max(revision);
-            out.put(self.bookmark(false));
+            out.put(self.say_initial_end());
+            if self.initial_end.is_none() {
+                out.put(self.bookmark(false));
+            }
         }
         out.freeze()
     }

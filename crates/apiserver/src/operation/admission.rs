@@ -237,7 +237,7 @@ pub(super) fn prepare_create(call: &Call<'_>, value: &mut Value) -> Result<(), S
 
 /// Settles the fields of an object that depend on what is stored.
 pub(super) fn prepare_update(call: &Call<'_>, old: &Value, value: &mut Value) -> Result<(), Status> {
-    let whole = call.part == Part::Whole;
+    let whole = call.part != Part::Status;
     match (call.resource.group.as_str(), call.resource.kind.as_str()) {
         ("", "Service") if !whole => service::prepare_status(old, value),
         ("", "Service") => service::prepare_update(old, value, &call.core.features, &call.core.network)
@@ -276,7 +276,13 @@ pub(super) fn validate(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Res
         Source::Custom { .. } => custom_errors(resource, new, old),
         Source::Builtin(_) => builtin_errors(call, new, old),
     });
-    if errors.is_empty() { Ok(()) } else { Err(invalid(call, new, &errors)) }
+    if !errors.is_empty() {
+        return Err(invalid(call, new, &errors));
+    }
+    if resource.is("", "services") && call.part != Part::Status {
+        service::warnings(new).into_iter().for_each(|sentence| call.warn(sentence));
+    }
+    Ok(())
 }
 
 fn metadata_errors(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -299,7 +305,7 @@ fn custom_errors(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<F
 }
 
 fn builtin_errors(call: &Call<'_>, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let whole = call.part == Part::Whole || old.is_none();
+    let whole = call.part != Part::Status || old.is_none();
     match (call.resource.group.as_str(), call.resource.kind.as_str()) {
         ("", "Service") if !whole => old.map(|old| service::validate_status(new, old)).unwrap_or_default(),
         _ if !whole => Vec::new(),
@@ -360,8 +366,8 @@ pub(super) fn may_delete(call: &Call<'_>, name: &str) -> Result<(), Status> {
 /// The fields of an object that writes to this part of it have no say about.
 fn ignored(call: &Call<'_>) -> &'static [&'static str] {
     match call.part {
-        Part::Whole if call.resource.traits.status => &["status"],
-        Part::Whole => &[],
+        Part::Whole | Part::Scale if call.resource.traits.status => &["status"],
+        Part::Whole | Part::Scale => &[],
         // Of custom resources not even metadata is written through the status.
         Part::Status if call.resource.is_custom() => &["metadata", "spec"],
         Part::Status => &["spec"],
@@ -396,7 +402,11 @@ pub(super) fn record_owners(call: &Call<'_>, ownership: Ownership, old: Option<&
 }
 
 pub(super) fn author<'a>(call: &'a Call<'_>, api_version: &'a str, now: &'a str) -> apply::Writer<'a> {
-    let subresource = (call.part == Part::Status).then_some("status");
+    let subresource = match call.part {
+        Part::Whole => None,
+        Part::Status => Some("status"),
+        Part::Scale => Some("scale"),
+    };
     let (manager, ignored) = (call.options.manager.as_str(), ignored(call));
     apply::Writer { manager, api_version, subresource, ignored, now }
 }

@@ -82,7 +82,7 @@ pub(super) fn create_owned(
     }
     events::sweep(call, writer);
     let stored = writer.put(&call.resource.collection, key, value);
-    definition::after_change(call);
+    definition::after_change(call, writer);
     Ok(Outcome::Created(stored))
 }
 

@@ -1,29 +1,36 @@
 //! Deleting: at once, after finalizers, after a grace period.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tombolo_runtime::stamp;
 
-use super::{Call, ListQuery, admission, definition, list};
-use crate::core::ClusterWriter;
-use crate::invalid::FieldError;
+use super::{Call, ListQuery, admission, definition, list, update};
+use crate::core::{ClusterWriter, DEFINITIONS, NAMESPACES};
+use crate::invalid::{FieldError, Problem};
 use crate::object;
+use crate::registry::Resource;
 use crate::rules::namespace;
 use crate::status::{Status, Subject};
-use crate::store::{Key, Stored};
+use crate::store::{Key, Page, Stored};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
+/// The collection of events.
+const EVENTS: &str = "/events";
 
-/// The body of a DELETE.
+/// How a DELETE is to be done.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     propagation: Option<Propagation>,
+    /// The older form of the same, which decides about the code of the answer, too.
+    orphan: Option<bool>,
     grace_seconds: Option<i64>,
     uid: Option<String>,
     version: Option<String>,
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,32 +49,70 @@ pub(crate) enum Deleted {
 }
 
 impl DeleteOptions {
-    /// Reads a decoded `DeleteOptions` object.
+    /// Reads a decoded `DeleteOptions` object; everything that is wrong with it at once.
     pub(crate) fn parse(value: &Value) -> Result<Self, Status> {
-        let refuse = |error| Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
-        let propagation = match value.get("propagationPolicy").filter(|policy| !policy.is_null()) {
-            None if value.get("orphanDependents") == Some(&Value::Bool(true)) => Some(Propagation::Orphan),
-            None => None,
-            Some(policy) => match policy.as_str() {
-                Some("Background") => Some(Propagation::Background),
-                Some("Foreground") => Some(Propagation::Foreground),
-                Some("Orphan") => Some(Propagation::Orphan),
-                _ => {
-                    let known = ["Foreground", "Background", "Orphan"];
-                    return refuse(FieldError::not_supported("propagationPolicy", policy.clone(), &known));
-                }
-            },
-        };
+        let orphan = value.get("orphanDependents").and_then(Value::as_bool);
+        let policy = value.get("propagationPolicy").filter(|policy| !policy.is_null());
+        let mut wrong = Vec::new();
+        if let (Some(policy), Some(_)) = (policy, orphan) {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            wrong.push(FieldError::invalid("propagationPolicy", policy.clone(), detail));
+        }
+        let named = policy.map(|policy| policy.as_str().and_then(Propagation::named));
+        if let (Some(policy), Some(None)) = (policy, named) {
+            let known = "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+            let problem = Problem::NotSupported(policy.clone());
+            wrong.push(FieldError::new("propagationPolicy", problem, known));
+        }
+        let dry_run = value.get("dryRun").and_then(Value::as_array).cloned().unwrap_or_default();
+        if dry_run.iter().any(|word| word != "All") {
+            wrong.push(FieldError::not_supported("dryRun", dry_run.clone(), &["All"]));
+        }
+        if !wrong.is_empty() {
+            return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", &wrong));
+        }
+        let older = orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background });
         // A negative grace period means the shortest one there is.
         let grace_seconds = value.get("gracePeriodSeconds").and_then(Value::as_i64);
-        let grace_seconds = grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let precondition = |field| object::text(value, &["preconditions", field]).map(str::to_owned);
         Ok(Self {
-            propagation,
-            grace_seconds,
+            propagation: named.flatten().or(older),
+            orphan,
+            grace_seconds: grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds }),
             uid: precondition("uid"),
             version: precondition("resourceVersion"),
+            dry_run: !dry_run.is_empty(),
         })
+    }
+
+    /// Whether an object that is not gone yet is answered with 202: so it was before there was `propagationPolicy`.
+    pub(crate) fn accepts(&self) -> bool {
+        self.orphan == Some(false)
+    }
+
+    pub(crate) fn says_nothing_of_dependents(&self) -> bool {
+        self.propagation.is_none()
+    }
+}
+
+impl Propagation {
+    fn named(text: &str) -> Option<Self> {
+        match text {
+            "Background" => Some(Self::Background),
+            "Foreground" => Some(Self::Foreground),
+            "Orphan" => Some(Self::Orphan),
+            _ => None,
+        }
+    }
+
+    /// What happens to dependents of an object when nobody says anything about it.
+    fn otherwise(resource: &Resource, value: &Value) -> Self {
+        let mut asked = object::finalizers(value).filter_map(|name| match name {
+            ORPHAN => Some(Self::Orphan),
+            FOREGROUND => Some(Self::Foreground),
+            _ => None,
+        });
+        asked.next().unwrap_or(if resource.orphans_dependents() { Self::Orphan } else { Self::Background })
     }
 }
 
@@ -86,23 +131,60 @@ pub(super) fn delete_in(
     let old = writer.get(&call.resource.collection, &key).ok_or_else(|| call.not_found(name))?;
     check_preconditions(call, &old.value, options)?;
     admission::may_delete(call, name)?;
-    let mut value = old.value.clone();
-    set_propagation_finalizers(&mut value, options);
-    definition::before_delete(call, &mut value);
-    let grace = grace_period(call, &value, options);
-    if grace == 0 && !is_held(call, &value) {
-        return Ok(Deleted::Gone(finish(call, writer, &key, value)));
-    }
-    mark(call, &mut value, grace);
-    if value == old.value {
+    let terminating = object::is_terminating(&old.value);
+    if call.resource.is("", "namespaces") && terminating && update::has_namespace_finalizers(&old.value) {
         return Ok(Deleted::Pending(old));
     }
-    if call.options.dry_run {
-        return Ok(Deleted::Pending(call.pretend(value)));
+    let mut value = old.value.clone();
+    if definition::is_definition(call) && !terminating {
+        definition::begin_deletion(call, &mut value);
+        return Ok(pending(call, writer, key, &old, value, options));
+    }
+    match grace_period(call, &value, options) {
+        Grace::Running => Ok(Deleted::Pending(old)),
+        Grace::Without => {
+            set_propagation_finalizers(call.resource, &mut value, options);
+            if !is_held(call, &value) {
+                // What is gone is shown as it was.
+                return Ok(Deleted::Gone(finish(call, writer, &key, old.value.clone(), options)));
+            }
+            mark(call, &mut value, 0);
+            Ok(pending(call, writer, key, &old, value, options))
+        }
+        Grace::Seconds(seconds) => {
+            set_propagation_finalizers(call.resource, &mut value, options);
+            mark(call, &mut value, seconds);
+            if seconds > 0 || is_held(call, &value) {
+                return Ok(pending(call, writer, key, &old, value, options));
+            }
+            // Who watches hears that it was marked before it hears that it is gone.
+            if options.dry_run {
+                return Ok(Deleted::Gone(call.pretend(value)));
+            }
+            let marked = writer.put(&call.resource.collection, key.clone(), value);
+            Ok(Deleted::Gone(finish(call, writer, &key, marked.value.clone(), options)))
+        }
+    }
+}
+
+/// Stores an object that is marked for deletion, if that changes it.
+fn pending(
+    call: &Call<'_>,
+    writer: &mut ClusterWriter<'_>,
+    key: Key,
+    old: &Arc<Stored>,
+    value: Value,
+    options: &DeleteOptions,
+) -> Deleted {
+    if value == old.value {
+        return Deleted::Pending(old.clone());
+    }
+    if options.dry_run {
+        return Deleted::Pending(call.pretend(value));
     }
     let stored = writer.put(&call.resource.collection, key, value);
     definition::after_mark(call, writer, &stored);
-    Ok(Deleted::Pending(stored))
+    Deleted::Pending(stored)
 }
 
 /// Deletes everything a list would show, and returns that list.
@@ -110,9 +192,9 @@ pub(crate) fn delete_collection(
     call: &Call<'_>,
     query: &ListQuery,
     options: &DeleteOptions,
-) -> Result<Vec<Arc<Stored>>, Status> {
-    let found = list(call, query)?.items;
-    for stored in &found {
+) -> Result<Page, Status> {
+    let found = list(call, query)?;
+    for stored in &found.items {
         let namespace = object::namespace(&stored.value);
         let single = Call { namespace, options: call.options.clone(), warnings: Default::default(), ..*call };
         match delete(&single, object::name(&stored.value), options) {
@@ -132,11 +214,36 @@ pub(super) fn remove(call: &Call<'_>, writer: &mut ClusterWriter<'_>, key: &Key,
     stored
 }
 
-fn finish(call: &Call<'_>, writer: &mut ClusterWriter<'_>, key: &Key, value: Value) -> Arc<Stored> {
-    if call.options.dry_run { call.pretend(value) } else { remove(call, writer, key, value) }
+fn finish(
+    call: &Call<'_>,
+    writer: &mut ClusterWriter<'_>,
+    key: &Key,
+    last: Value,
+    options: &DeleteOptions,
+) -> Arc<Stored> {
+    if options.dry_run { call.pretend(last) } else { remove(call, writer, key, last) }
 }
 
 fn check_preconditions(call: &Call<'_>, old: &Value, options: &DeleteOptions) -> Result<(), Status> {
+    // Namespaces and definitions are asked in words of their own.
+    let prefix = match &*call.resource.collection {
+        NAMESPACES => Some("Precondition failed"),
+        DEFINITIONS => Some("precondition failed"),
+        _ => None,
+    };
+    if let Some(prefix) = prefix {
+        let pairs = [
+            ("UID", options.uid.as_deref(), object::uid(old)),
+            ("ResourceVersion", options.version.as_deref(), object::meta_text(old, "resourceVersion")),
+        ];
+        for (what, asked, had) in pairs {
+            if let Some(asked) = asked.filter(|asked| *asked != had) {
+                let why = format!("{prefix}: {what} in precondition: {asked}, {what} in object meta: {had}");
+                return Err(Status::conflict(call.resource.subject(object::name(old)), &why));
+            }
+        }
+        return Ok(());
+    }
     // The real server names the kind here, where it names the resource everywhere else.
     let subject = Subject { plural: &call.resource.kind, ..call.resource.subject(object::name(old)) };
     let had = object::uid(old);
@@ -159,39 +266,62 @@ fn check_preconditions(call: &Call<'_>, old: &Value, options: &DeleteOptions) ->
 }
 
 /// Dependents that are to go first, or to stay, are somebody else's work: a finalizer waits for it.
-fn set_propagation_finalizers(value: &mut Value, options: &DeleteOptions) {
-    let Some(propagation) = options.propagation else { return };
-    let mut kept: Vec<Value> = object::finalizers(value)
-        .filter(|name| ![FOREGROUND, ORPHAN].contains(name))
-        .map(Value::from)
-        .collect();
-    match propagation {
-        Propagation::Background => {}
-        Propagation::Foreground => kept.push(FOREGROUND.into()),
-        Propagation::Orphan => kept.push(ORPHAN.into()),
+fn set_propagation_finalizers(resource: &Resource, value: &mut Value, options: &DeleteOptions) {
+    let wish = match options.propagation {
+        // Nobody ever depends on an event.
+        _ if &*resource.collection == EVENTS => Propagation::Background,
+        Some(asked) => asked,
+        None => Propagation::otherwise(resource, value),
+    };
+    let wanted = match wish {
+        Propagation::Background => None,
+        Propagation::Foreground => Some(FOREGROUND),
+        Propagation::Orphan => Some(ORPHAN),
+    };
+    let others = object::finalizers(value).filter(|name| ![FOREGROUND, ORPHAN].contains(name));
+    let next: Vec<String> = others.chain(wanted).map(str::to_owned).collect();
+    // Finalizers that stay the same also stay in their order.
+    let (before, after): (BTreeSet<&str>, BTreeSet<&str>) =
+        (object::finalizers(value).collect(), next.iter().map(String::as_str).collect());
+    if before == after {
+        return;
     }
     let metadata = object::metadata(value);
-    if kept.is_empty() {
+    if next.is_empty() {
         metadata.remove("finalizers");
     } else {
-        metadata.insert("finalizers".into(), kept.into());
+        metadata.insert("finalizers".into(), next.into());
     }
 }
 
-/// Only pods that run somewhere are given time to stop.
-fn grace_period(call: &Call<'_>, value: &Value, options: &DeleteOptions) -> i64 {
-    if !call.resource.is("", "pods") || object::text(value, &["spec", "nodeName"]).unwrap_or("").is_empty() {
-        return 0;
+/// How long an object may take to go.
+enum Grace {
+    /// The kind knows no grace, or it is over.
+    Without,
+    /// It was given a time before, which this request does not shorten. Nor does it change anything else.
+    Running,
+    Seconds(i64),
+}
+
+/// Only pods are given time to stop, those that run nowhere none.
+fn grace_period(call: &Call<'_>, value: &Value, options: &DeleteOptions) -> Grace {
+    if !call.resource.is("", "pods") {
+        return Grace::Without;
     }
-    if matches!(object::text(value, &["status", "phase"]), Some("Succeeded" | "Failed")) {
-        return 0;
+    if object::is_terminating(value) {
+        let running = object::meta(value, "deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+        return match options.grace_seconds {
+            _ if running == 0 => Grace::Without,
+            Some(asked) if asked < running => Grace::Seconds(asked),
+            _ => Grace::Running,
+        };
+    }
+    let is_nowhere = object::text(value, &["spec", "nodeName"]).unwrap_or("").is_empty();
+    if is_nowhere || matches!(object::text(value, &["status", "phase"]), Some("Succeeded" | "Failed")) {
+        return Grace::Seconds(0);
     }
     let own = object::at(value, &["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
-    let asked = options.grace_seconds.or(own).unwrap_or(30);
-    match object::meta(value, "deletionGracePeriodSeconds").and_then(Value::as_i64) {
-        Some(running) if object::is_terminating(value) => asked.min(running),
-        _ => asked,
-    }
+    Grace::Seconds(options.grace_seconds.or(own).unwrap_or(0))
 }
 
 fn is_held(call: &Call<'_>, value: &Value) -> bool {

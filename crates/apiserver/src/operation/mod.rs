@@ -8,6 +8,7 @@ mod create;
 mod definition;
 mod delete;
 mod events;
+mod names;
 mod patch;
 mod read;
 mod subresource;
@@ -56,6 +57,8 @@ pub(crate) struct WriteOptions {
 pub(crate) enum Part {
     Whole,
     Status,
+    /// The whole, of which only the number of replicas was sent: that is who changes it is written down for.
+    Scale,
 }
 
 /// One operation on one resource.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Call;
-use crate::selector::Selector;
+use crate::object;
+use crate::selector::{FieldTerm, Selector};
 use crate::status::Status;
 use crate::store::{Key, Page, Stored, Token};
 
@@ -50,51 +51,76 @@ pub(crate) fn list(call: &Call<'_>, query: &ListQuery) -> Result<Page, Status> {
     if let Some(token) = &query.continue_token {
         return next_page(call, query, token);
     }
-    let (revision, items) = newest(call);
-    if let Some(past) = remembered(call, query, revision) {
-        return Ok(past);
+    let (current, items) = newest(call);
+    match query.revision {
+        Some(asked) if asked > current => Err(Status::from_the_future(asked, current)),
+        Some(asked) if asked < current && query.is_exact() => {
+            let items = past(call, asked)
+                .ok_or_else(|| Status::expired("The resourceVersion for the provided list is too old."))?;
+            Ok(page(call, query, asked, items, None))
+        }
+        _ => Ok(page(call, query, current, items, None)),
     }
-    check_revision(query, revision)?;
-    Ok(first_page(call, query, revision, items))
 }
 
-/// A past list that was asked for by its exact revision, while its pages are still known.
-fn remembered(call: &Call<'_>, query: &ListQuery, current: u64) -> Option<Page> {
-    let exact = query.revision_match == Some(VersionMatch::Exact);
-    let asked = query.revision.filter(|asked| exact && *asked < current)?;
-    let all = call.core.pages.recall(call.core.now(), asked, &identity(call, query))?;
-    Some(Page::cut(asked, all.to_vec(), query.limit))
+impl ListQuery {
+    /// Whether the revision is meant exactly. A page of a revision was asked for like that before there was a word for it.
+    fn is_exact(&self) -> bool {
+        let unsaid = self.limit > 0 && self.revision.is_some_and(|asked| asked > 0);
+        self.revision_match == Some(VersionMatch::Exact) || (self.revision_match.is_none() && unsaid)
+    }
+}
+
+fn namespace<'a>(call: &Call<'a>) -> Option<&'a str> {
+    (!call.namespace.is_empty()).then_some(call.namespace)
 }
 
 fn newest(call: &Call<'_>) -> (u64, Vec<Arc<Stored>>) {
-    let namespace = (!call.namespace.is_empty()).then_some(call.namespace);
-    call.core.store.list(&call.resource.collection, namespace)
+    call.core.store.list(&call.resource.collection, namespace(call))
 }
 
-fn check_revision(query: &ListQuery, current: u64) -> Result<(), Status> {
-    match query.revision {
-        Some(asked) if asked > current => Err(Status::from_the_future(asked, current)),
-        Some(asked) if query.revision_match == Some(VersionMatch::Exact) && asked != current => {
-            Err(Status::expired("The resourceVersion for the provided list is too old."))
-        }
-        _ => Ok(()),
-    }
+/// What there was at a past revision, as far as it is still known.
+fn past(call: &Call<'_>, revision: u64) -> Option<Vec<Arc<Stored>>> {
+    let remembered = call.core.pages.recall(call.core.now(), revision, &identity(call));
+    let undone = || call.core.store.list_at(&call.resource.collection, namespace(call), revision);
+    remembered.map(|all| all.to_vec()).or_else(undone)
 }
 
-fn first_page(call: &Call<'_>, query: &ListQuery, revision: u64, mut items: Vec<Arc<Stored>>) -> Page {
-    if !query.selector.is_empty() {
-        items.retain(|stored| query.selector.matches(&stored.value));
+/// The page of `items` that begins after a key; they are remembered where another page follows.
+fn page(
+    call: &Call<'_>,
+    query: &ListQuery,
+    revision: u64,
+    mut items: Vec<Arc<Stored>>,
+    after: Option<&Key>,
+) -> Page {
+    if let Some(name) = single(call, query) {
+        items.retain(|stored| object::name(&stored.value) == name);
     }
-    if query.limit > 0 && items.len() > query.limit {
-        let all = Arc::new(items.clone());
-        call.core.pages.remember(call.core.now(), revision, &identity(call, query), all);
+    let page = cut(query, revision, &items, after);
+    if page.next.is_some() {
+        call.core.pages.remember(call.core.now(), revision, &identity(call), Arc::new(items));
     }
-    Page::cut(revision, items, query.limit)
+    page
 }
 
-/// What decides which objects a list holds, in one string.
-fn identity(call: &Call<'_>, query: &ListQuery) -> String {
-    format!("{}|{}|{:?}", call.resource.collection, call.namespace, query.selector)
+fn cut(query: &ListQuery, revision: u64, items: &[Arc<Stored>], after: Option<&Key>) -> Page {
+    let start = after.map_or(0, |key| items.partition_point(|stored| Key::of(&stored.value) <= *key));
+    Page::cut(revision, &items[start..], query.limit, |stored| query.selector.matches(&stored.value))
+}
+
+/// The only object that can be in the list, where its selector names it: nothing else is looked at then.
+fn single<'a>(call: &Call<'_>, query: &'a ListQuery) -> Option<&'a str> {
+    if call.resource.namespaced && call.namespace.is_empty() {
+        return None;
+    }
+    let named = |term: &&FieldTerm| term.path == "metadata.name" && !term.negated;
+    query.selector.fields.iter().find(named).map(|term| term.value.as_str())
+}
+
+/// What decides which objects a list looks at, in one string.
+fn identity(call: &Call<'_>) -> String {
+    format!("{}|{}", call.resource.collection, call.namespace)
 }
 
 fn next_page(call: &Call<'_>, query: &ListQuery, token: &str) -> Result<Page, Status> {
@@ -102,16 +128,11 @@ fn next_page(call: &Call<'_>, query: &ListQuery, token: &str) -> Result<Page, St
         Token::decode(token).map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))?;
     let Some(revision) = token.revision else {
         let (revision, items) = newest(call);
-        return Ok(first_page(call, query, revision, after(items, &token.after)));
+        return Ok(page(call, query, revision, items, Some(&token.after)));
     };
-    let all = call.core.pages.recall(call.core.now(), revision, &identity(call, query));
+    let all = call.core.pages.recall(call.core.now(), revision, &identity(call));
     let all = all.ok_or_else(|| forgotten(&token))?;
-    let start = all.partition_point(|stored| Key::of(&stored.value) <= token.after);
-    Ok(Page::cut(revision, all[start..].to_vec(), query.limit))
-}
-
-fn after(items: Vec<Arc<Stored>>, key: &Key) -> Vec<Arc<Stored>> {
-    items.into_iter().filter(|stored| Key::of(&stored.value) > *key).collect()
+    Ok(cut(query, revision, &all, Some(&token.after)))
 }
 
 fn forgotten(token: &Token) -> Status {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::admission::{self, Ownership};
+use super::admission::Ownership;
 use super::delete::{DeleteOptions, Deleted, delete};
 use super::{Call, Outcome, get, update};
 use crate::object;
 use crate::rules;
 use crate::schema::JsonPath;
-use crate::status::Status;
+use crate::status::{Status, Subject};
 use crate::store::Stored;
 
 /// The `autoscaling/v1` Scale of an object.
@@ -71,6 +71,13 @@ pub(crate) fn write_scale(
     let mut writer = call.core.store.write();
     let old = writer.get(&call.resource.collection, &call.key(name)).ok_or_else(|| call.not_found(name))?;
     let scale = change(scale_of(call, &old.value))?;
+    let (asked, had) = (object::uid(&scale), object::uid(&old.value));
+    if !asked.is_empty() && asked != had {
+        let plural = format!("{}/scale", call.resource.plural);
+        let subject = Subject { plural: &plural, ..call.resource.subject(name) };
+        let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {had}");
+        return Err(Status::conflict(subject, &why));
+    }
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
     if replicas < 0 || i32::try_from(replicas).is_err() {
         let detail = "must be greater than or equal to 0";
@@ -108,8 +115,8 @@ pub(crate) fn bind(call: &Call<'_>, name: &str, binding: &Value) -> Result<(), S
     let mut value = old.value.clone();
     rules::pod::bind(&mut value, node, call.core.now())
         .map_err(|why| Status::conflict(call.resource.subject(name), &why))?;
+    // Nobody owns where a pod runs: the real server writes it past all that knows of owners.
     if !call.options.dry_run {
-        admission::record_owners(call, Ownership::Update, Some(&old.value), &mut value);
         writer.put(&call.resource.collection, call.key(name), value);
     }
     Ok(())
@@ -117,7 +124,17 @@ pub(crate) fn bind(call: &Call<'_>, name: &str, binding: &Value) -> Result<(), S
 
 /// Deletes a pod on behalf of `kubectl drain`; disruption budgets are not evaluated.
 pub(crate) fn evict(call: &Call<'_>, name: &str, eviction: &Value) -> Result<Deleted, Status> {
-    let options = DeleteOptions::parse(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
+    if object::name(eviction) != name {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let namespace = object::namespace(eviction);
+    if !namespace.is_empty() && namespace != call.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let mut options = DeleteOptions::parse(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
+    options.dry_run |= call.options.dry_run;
     delete(call, name, &options)
 }
 

@@ -40,9 +40,13 @@ fn create_instead(
     if !object::uid(&value).is_empty() {
         return Err(other_uid(call, name, object::uid(&value), ""));
     }
-    // The version is that of an object that is gone, whichever that was.
-    object::metadata(&mut value).remove("resourceVersion");
-    create::create_in(call, writer, value)
+    // The version is that of an object that is gone, whichever that was. Only a dry run shows it again.
+    let version = object::metadata(&mut value).remove("resourceVersion");
+    let outcome = create::create_in(call, writer, value)?;
+    let Some(version) = version.filter(|_| call.options.dry_run) else { return Ok(outcome) };
+    let mut shown = outcome.stored().value.clone();
+    object::metadata(&mut shown).insert("resourceVersion".into(), version);
+    Ok(Outcome::Created(call.pretend(shown)))
 }
 
 /// What is said to someone who writes an object with another uid than it has, or than none.
@@ -96,7 +100,7 @@ pub(super) fn replace(
         return Ok(Outcome::Updated(call.pretend(value)));
     }
     let stored = store(call, writer, &old.value, value);
-    definition::after_change(call);
+    definition::after_change(call, writer);
     Ok(Outcome::Updated(stored))
 }
 
@@ -134,7 +138,7 @@ fn is_finished(call: &Call<'_>, value: &Value) -> bool {
         && !(call.resource.is("", "namespaces") && has_namespace_finalizers(value))
 }
 
-fn has_namespace_finalizers(value: &Value) -> bool {
+pub(super) fn has_namespace_finalizers(value: &Value) -> bool {
     object::at(value, &["spec", "finalizers"]).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
 }
 
@@ -177,15 +181,34 @@ fn keep_other_parts(call: &Call<'_>, old: &Value, new: &mut Value) {
         return;
     }
     let (Some(before), Some(after)) = (old.as_object(), new.as_object_mut()) else { return };
-    if call.part == Part::Whole {
+    if call.part != Part::Status {
         return object::carry(before, after, "status");
     }
+    keep_from_status(call, old, after);
     let status = after.remove("status");
     let metadata =
         if call.resource.is_custom() { custom_metadata(old, after) } else { after.remove("metadata") };
     *after = before.clone();
     put(after, "status", status);
     put(after, "metadata", metadata);
+}
+
+/// What a few kinds do not let anybody write through their status, beside all that is not status.
+fn keep_from_status(call: &Call<'_>, old: &Value, new: &mut Map<String, Value>) {
+    let field = match (call.resource.group.as_str(), call.resource.plural.as_str()) {
+        // Kubelets once spoilt them.
+        ("", "pods") => "ownerReferences",
+        ("apps", "deployments") => "labels",
+        _ => return,
+    };
+    if let Some(Value::Object(metadata)) = new.get_mut("metadata") {
+        object::carry(object::metadata_of(old), metadata, field);
+    }
+    if let (true, Some(Value::Object(status)), Some(class)) =
+        (field == "ownerReferences", new.get_mut("status"), object::at(old, &["status", "qosClass"]))
+    {
+        status.entry("qosClass").or_insert_with(|| class.clone());
+    }
 }
 
 /// For custom resources not even metadata is written through the status, but for the record of who wrote.

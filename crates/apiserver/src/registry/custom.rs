@@ -5,12 +5,19 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Generation, Resource, Source, Traits, View, api_version};
+use crate::object;
 use crate::patch;
 use crate::schema::{Definition, Version};
 use crate::shape::Shape;
 
-/// The resources of a stored definition; one that does not parse brings none (it was refused when written).
+/// The resources of a stored definition; one that does not parse brings none (it was refused when written), nor does one
+/// whose names others have.
 pub(super) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
+    let conditions = object::at(definition, &["status", "conditions"]).and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    if conditions.any(|condition| condition["type"] == "Established" && condition["status"] != "True") {
+        return Vec::new();
+    }
     let Ok(definition) = Definition::parse(definition) else { return Vec::new() };
     let definition = Arc::new(definition);
     let versions = 0..definition.versions.len();

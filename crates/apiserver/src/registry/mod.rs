@@ -120,6 +120,12 @@ impl Resource {
         self.custom_version()?.scale.as_ref()
     }
 
+    /// Whether dependents of a deleted object stay when nobody says what is to become of them: so it was before there
+    /// were owners, and these versions are that old.
+    pub(crate) fn orphans_dependents(&self) -> bool {
+        self.is("batch", "jobs") || self.is("", "replicationcontrollers")
+    }
+
     /// What users of a deprecated version are told.
     pub(crate) fn deprecation(&self) -> Option<String> {
         let version = self.custom_version().filter(|version| version.deprecated)?;
@@ -132,7 +138,15 @@ impl Resource {
         if self.traits.review {
             return &["create"];
         }
+        if !self.deletes_collections() {
+            return &["create", "delete", "get", "list", "patch", "update", "watch"];
+        }
         &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    }
+
+    /// Namespaces go one by one.
+    pub(crate) fn deletes_collections(&self) -> bool {
+        !self.is("", "namespaces")
     }
 
     /// Subresources: name, kind and its group version (where it is not this resource's own), verbs.

@@ -13,6 +13,7 @@ mod load_balancer;
 mod ports;
 mod prepare;
 mod validation;
+mod warnings;
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -25,6 +26,7 @@ pub(crate) use defaults::{default, on_read};
 pub(crate) use load_balancer::validate_status;
 pub(crate) use prepare::{prepare_create, prepare_create_by_status, prepare_status, prepare_update};
 pub(crate) use validation::validate;
+pub(crate) use warnings::warnings;
 
 use super::field;
 

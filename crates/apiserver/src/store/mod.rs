@@ -183,6 +183,28 @@ impl<A> Store<A> {
         self.state().collections.get(collection).map_or(0, |found| found.log.floor())
     }
 
+    /// The objects of a collection as they were at a past revision; `None` when what happened since is forgotten in part.
+    pub(crate) fn list_at(
+        &self,
+        collection: &str,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Option<Vec<Arc<Stored>>> {
+        let state = self.state();
+        let Some(found) = state.collections.get(collection) else {
+            return (revision >= state.origin).then(Vec::new);
+        };
+        let mut objects = found.objects.clone();
+        for change in found.log.after(revision)?.iter().rev() {
+            let key = Key::of(&change.object.value);
+            match &change.previous {
+                Some(previous) => objects.insert(key, previous.clone()),
+                None => objects.remove(&key),
+            };
+        }
+        Some(Collection { objects, log: Log::default() }.range(namespace))
+    }
+
     /// Everything as it is now; the objects are shared, not copied.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.state().snapshot()

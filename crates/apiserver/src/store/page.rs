@@ -67,15 +67,28 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The first `limit` of `items` (0 = all), which must be sorted by key.
-    pub(crate) fn cut(revision: u64, mut items: Vec<Arc<Stored>>, limit: usize) -> Self {
-        let remaining = if limit == 0 { 0 } else { items.len().saturating_sub(limit) };
-        items.truncate(items.len() - remaining);
-        let next = (remaining > 0)
-            .then(|| items.last())
-            .flatten()
-            .map(|last| Token { revision: Some(revision), after: Key::of(&last.value) });
-        Self { revision, items, next, remaining }
+    /// The first `limit` (0 = all) of those of `items` that are wanted; `items` must be sorted by key. There is a next page
+    /// as soon as anything is left to look at, wanted or not: nobody looks ahead.
+    pub(crate) fn cut(
+        revision: u64,
+        items: &[Arc<Stored>],
+        limit: usize,
+        is_wanted: impl Fn(&Stored) -> bool,
+    ) -> Self {
+        let (mut chosen, mut looked_at) = (Vec::new(), 0);
+        for stored in items {
+            if limit > 0 && chosen.len() == limit {
+                break;
+            }
+            looked_at += 1;
+            if is_wanted(stored) {
+                chosen.push(stored.clone());
+            }
+        }
+        let remaining = items.len() - looked_at;
+        let last = items[..looked_at].last().filter(|_| remaining > 0);
+        let next = last.map(|last| Token { revision: Some(revision), after: Key::of(&last.value) });
+        Self { revision, items: chosen, next, remaining }
     }
 }
 

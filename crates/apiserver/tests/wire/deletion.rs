@@ -189,3 +189,83 @@ async fn deletes_keep_finalizers_of_others_in_a_collection() {
     assert_eq!(names(&gone), ["a", "b"]);
     assert_eq!(names(&wire.get(CONFIG_MAPS).await.json), ["a"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_counts_where_the_options_are_and_nowhere_else() {
+    let wire = Wire::new();
+    let path = format!("{CONFIG_MAPS}/a");
+    wire.create(CONFIG_MAPS, &config_map("a")).await;
+    wire.delete(&format!("{path}?dryRun=All")).await.ok(200);
+    wire.delete_with(&path, &json!({"dryRun": ["All"]})).await.ok(200);
+    let reply = wire.delete(&format!("{path}?dryRun=Some")).await;
+    let message = "DeleteOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Some\"]: supported values: \"All\"";
+    reply.refuses(422, "Invalid", message);
+    wire.get(&path).await.ok(200);
+    wire.delete_with(&format!("{path}?dryRun=All"), &json!({"kind": "DeleteOptions", "apiVersion": "v1"}))
+        .await
+        .ok(200);
+    wire.get(&path).await.ok(404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_older_way_to_speak_of_dependents_is_understood_and_answered_with_202() {
+    let wire = Wire::new();
+    let path = format!("{CONFIG_MAPS}/a");
+    wire.create(CONFIG_MAPS, &held("a")).await;
+    let both = json!({"orphanDependents": false, "propagationPolicy": "Orphan"});
+    let reply = wire.delete_with(&path, &both).await;
+    assert_eq!((reply.code, reply.causes()), (422, vec![("propagationPolicy", "FieldValueInvalid")]));
+    wire.delete(&format!("{path}?orphanDependents=true")).await.ok(200);
+    let stored = wire.delete_with(&path, &json!({"orphanDependents": false})).await.ok(202);
+    let left = stored["metadata"]["finalizers"].as_array().unwrap();
+    assert!(!left.contains(&json!("orphan")), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_that_stay_the_same_stay_in_their_order() {
+    let wire = Wire::new();
+    let mut object = config_map("a");
+    object["metadata"]["finalizers"] = json!(["foregroundDeletion", "example.com/hold"]);
+    wire.create(CONFIG_MAPS, &object).await;
+    let dying = wire.delete(&format!("{CONFIG_MAPS}/a?propagationPolicy=Foreground")).await.ok(200);
+    assert_eq!(dying["metadata"]["finalizers"], json!(["foregroundDeletion", "example.com/hold"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_watches_a_pod_hears_that_it_was_marked_and_then_that_it_is_gone() {
+    let wire = Wire::new();
+    wire.create(PODS, &pod("a")).await;
+    let mut watch = wire.watch(PODS).await;
+    assert_eq!(watch.event().await.0, "ADDED");
+    let gone = wire.delete(&format!("{PODS}/a")).await.ok(200);
+    assert_eq!(gone["metadata"]["deletionGracePeriodSeconds"], 0);
+    for kind in ["MODIFIED", "DELETED"] {
+        let event = watch.next().await.unwrap();
+        assert_eq!(event["type"], kind);
+        assert!(event["object"]["metadata"]["deletionTimestamp"].is_string(), "{event}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_is_deleted_in_one_namespace_by_pages_and_namespaces_are_not() {
+    let wire = Wire::new();
+    for name in ["a", "b", "c"] {
+        wire.create(CONFIG_MAPS, &config_map(name)).await;
+    }
+    assert_eq!(wire.delete("/api/v1/configmaps").await.code, 405);
+    assert_eq!(wire.delete(NAMESPACES).await.code, 405);
+    assert_eq!(names(&wire.delete(&format!("{CONFIG_MAPS}?limit=2")).await.ok(200)), ["a", "b"]);
+    assert_eq!(names(&wire.get(CONFIG_MAPS).await.json), ["c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_deleted_job_stay_unless_somebody_says_otherwise_and_that_is_said() {
+    let wire = Wire::new();
+    let path = "/apis/batch/v1/namespaces/default/jobs";
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"template": {
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}}});
+    wire.create(path, &job).await;
+    let reply = wire.delete(&format!("{path}/a")).await;
+    assert!(reply.warnings()[0].contains("child pods are preserved by default when jobs are deleted"));
+    assert_eq!(reply.ok(200)["metadata"]["finalizers"], json!(["orphan"]));
+}

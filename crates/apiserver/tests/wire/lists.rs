@@ -97,7 +97,7 @@ async fn versions_of_a_list_mean_newest_at_least_or_exactly() {
         format!("resourceVersion={old}"),
         format!("resourceVersion={old}&resourceVersionMatch=NotOlderThan"),
         format!("resourceVersion={current}&resourceVersionMatch=Exact"),
-        format!("resourceVersion={old}&limit=5"),
+        format!("resourceVersion={old}&limit=5&resourceVersionMatch=NotOlderThan"),
     ] {
         let list = wire.get(&format!("{CONFIG_MAPS}?{query}")).await.ok(200);
         assert_eq!((names(&list).len(), version(&list)), (3, current.to_string().as_str()), "{query}");
@@ -137,14 +137,36 @@ async fn versions_of_a_list_mean_newest_at_least_or_exactly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exact_version_is_served_while_its_pages_are_remembered() {
+async fn an_exact_version_is_served_while_what_happened_since_is_known() {
     let wire = filled(3).await;
-    let page = wire.get(&format!("{CONFIG_MAPS}?limit=1")).await.ok(200);
-    let at = version(&page).to_owned();
+    let before = wire.get(CONFIG_MAPS).await.ok(200);
+    let at = version(&before).to_owned();
     wire.create(CONFIG_MAPS, &config_map("later")).await;
-    let reply =
+    wire.delete(&format!("{CONFIG_MAPS}/c00")).await.ok(200);
+    wire.patch(&format!("{CONFIG_MAPS}/c01"), MERGE, &json!({"data": {"b": "2"}})).await.ok(200);
+    let exact =
         wire.get(&format!("{CONFIG_MAPS}?resourceVersion={at}&resourceVersionMatch=Exact")).await.ok(200);
-    assert_eq!((names(&reply), version(&reply)), (vec!["c00", "c01", "c02"], at.as_str()));
+    assert_eq!(exact, before);
+    // A page of a version is meant exactly, too.
+    let page = wire.get(&format!("{CONFIG_MAPS}?resourceVersion={at}&limit=2")).await.ok(200);
+    assert_eq!((names(&page), version(&page)), (vec!["c00", "c01"], at.as_str()));
+    let rest = wire.get(&format!("{CONFIG_MAPS}?limit=2&continue={}", next(&page))).await.ok(200);
+    assert_eq!(names(&rest), ["c02"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_what_is_selected_promises_another_while_anything_is_left_to_look_at() {
+    let wire = filled(4).await;
+    let even = "labelSelector=parity%3Deven";
+    let page = wire.get(&format!("{CONFIG_MAPS}?limit=2&{even}")).await.ok(200);
+    assert_eq!(names(&page), ["c00", "c02"]);
+    assert_eq!(page["metadata"].get("remainingItemCount"), None);
+    let rest = wire.get(&format!("{CONFIG_MAPS}?limit=2&{even}&continue={}", next(&page))).await.ok(200);
+    assert_eq!((names(&rest), rest["metadata"].get("continue")), (vec![], None));
+    let odd = wire.get(&format!("{CONFIG_MAPS}?limit=2&labelSelector=parity%3Dodd")).await.ok(200);
+    assert_eq!((names(&odd), odd["metadata"].get("continue")), (vec!["c01", "c03"], None));
+    let one = wire.get(&format!("{CONFIG_MAPS}?limit=1&fieldSelector=metadata.name%3Dc01")).await.ok(200);
+    assert_eq!((names(&one), one["metadata"].get("continue")), (vec!["c01"], None));
 }
 
 #[tokio::test(start_paused = true)]

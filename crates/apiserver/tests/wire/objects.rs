@@ -367,6 +367,6 @@ async fn a_dry_run_answers_as_if_and_changes_nothing() {
     assert_eq!(wire.revision().await, before);
     assert_eq!(wire.get(&format!("{CONFIG_MAPS}/kept")).await.json["data"]["a"], "1");
     let reply = wire.post(&format!("{SERVICES}?dryRun=Some"), &service("a")).await;
-    let message = "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: \"Some\": supported values: \"All\"";
+    let message = "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Some\"]: supported values: \"All\"";
     assert_eq!((reply.code, reply.message()), (422, message));
 }

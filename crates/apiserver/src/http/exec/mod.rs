@@ -37,13 +37,13 @@ struct Streams {
 
 impl Streams {
     /// Reads them from a query that calls them by these names.
-    fn read(query: &Query, [stdin, stdout, stderr]: [&str; 3]) -> Result<Self, Status> {
-        Ok(Self {
-            stdin: query.flag(stdin)?,
-            stdout: query.flag(stdout)?,
-            stderr: query.flag(stderr)?,
-            tty: query.flag("tty")?,
-        })
+    fn read(query: &Query, [stdin, stdout, stderr]: [&str; 3]) -> Self {
+        Self {
+            stdin: query.flag(stdin),
+            stdout: query.flag(stdout),
+            stderr: query.flag(stderr),
+            tty: query.flag("tty"),
+        }
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn answer(asked: &Asked<'_>, call: &Call<'_>, name: &str, wish: Wish)
 
 /// Agrees to talk and begins to. Streams have other names where a node is asked than where an API server is.
 pub(super) fn open(asked: &Conversation<'_>, place: ContainerPlace, wish: Wish, names: [&str; 3]) -> Answer {
-    let streams = Streams::read(asked.query, names)?;
+    let streams = Streams::read(asked.query, names);
     let options = ExecOptions { command: asked.query.all("command"), stdin: streams.stdin, tty: streams.tty };
     if wish == Wish::Exec && options.command.is_empty() {
         return Err(Status::bad_request("you must specify at least 1 command for the container"));

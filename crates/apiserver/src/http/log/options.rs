@@ -29,9 +29,9 @@ pub(super) fn read(query: &Query, pod: &str) -> Result<LogOptions, Status> {
     }
     let count = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
     Ok(LogOptions {
-        follow: query.flag("follow")?,
-        timestamps: query.flag("timestamps")?,
-        previous: query.flag("previous")?,
+        follow: query.flag("follow"),
+        timestamps: query.flag("timestamps"),
+        previous: query.flag("previous"),
         tail: tail.map(count),
         most_bytes: most_bytes.map(count),
         since: time.map(Since::Time).or(seconds.map(|seconds| Since::SecondsAgo(seconds.unsigned_abs()))),
