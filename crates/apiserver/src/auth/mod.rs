@@ -12,10 +12,10 @@ use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
 pub(crate) use self::rbac::rules_for;
-pub(crate) use self::token::Claims;
 use self::token::Signer;
 pub(crate) use self::token::fresh_key;
 pub use self::token::fresh_token;
+pub(crate) use self::token::{Claims, ISSUER};
 use crate::core::Core;
 use crate::object;
 use crate::status::{Status, Subject};
@@ -126,6 +126,30 @@ fn acting_as(resource: &str, namespace: &str, name: &str) -> Attributes {
     Attributes::resource("impersonate", "", resource, "", namespace, name)
 }
 
+/// A token that is good.
+pub(crate) struct Verified {
+    pub(crate) user: User,
+    /// For whom it is good, of those that were asked about.
+    pub(crate) audiences: Vec<String>,
+}
+
+fn common(had: &[String], asked: &[String]) -> Vec<String> {
+    had.iter().filter(|audience| asked.contains(audience)).cloned().collect()
+}
+
+/// A list as Go shows it in messages.
+fn quoted(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    format!("[{}]", words.join(" "))
+}
+
+/// A deleted account's tokens die with it, also when the name is taken again.
+fn account_of(core: &Core, claims: &Claims) -> Option<User> {
+    let account = core.store.get(SERVICE_ACCOUNTS, &Key::new(&claims.namespace, &claims.name))?;
+    (object::uid(&account.value) == claims.uid)
+        .then(|| User { uid: claims.uid.clone(), ..User::service_account(&claims.namespace, &claims.name) })
+}
+
 /// Who is known, and whether roles are evaluated.
 #[derive(Debug)]
 pub(crate) struct Auth {
@@ -153,21 +177,30 @@ impl Auth {
     pub(crate) fn identify(&self, core: &Core, headers: &HeaderMap) -> Result<User, Status> {
         let Some(header) = headers.get(AUTHORIZATION) else { return Ok(User::anonymous()) };
         let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).unwrap_or_default();
-        self.verify(core, token.trim()).ok_or_else(Status::unauthorized)
+        let found = self.verify(core, token.trim(), &[ISSUER.to_owned()]);
+        found.map(|verified| verified.user).map_err(|_| Status::unauthorized())
     }
 
-    /// The user a token stands for, if it is good.
-    pub(crate) fn verify(&self, core: &Core, token: &str) -> Option<User> {
+    /// The user a token stands for, if it is good for one of these audiences.
+    pub(crate) fn verify(&self, core: &Core, token: &str, audiences: &[String]) -> Result<Verified, String> {
+        let invalid = || "invalid bearer token".to_owned();
         if token::is_same(token, &self.admin_token) {
-            return Some(User::admin());
+            // Such a token knows nothing of audiences, so it is for this server.
+            let audiences = common(&[ISSUER.to_owned()], audiences);
+            return if audiences.is_empty() {
+                Err(invalid())
+            } else {
+                Ok(Verified { user: User::admin(), audiences })
+            };
         }
-        let claims = self.signer.verify(token, core.now())?;
-        let account = core.store.get(SERVICE_ACCOUNTS, &Key::new(&claims.namespace, &claims.name))?;
-        // A deleted account's tokens die with it, also when the name is taken again.
-        (object::uid(&account.value) == claims.uid).then(|| User {
-            uid: claims.uid.clone(),
-            ..User::service_account(&claims.namespace, &claims.name)
-        })
+        let claims = self.signer.verify(token, core.now()).ok_or_else(invalid)?;
+        let shared = common(&claims.audiences, audiences);
+        if shared.is_empty() {
+            let (had, asked) = (quoted(&claims.audiences), quoted(audiences));
+            return Err(format!("token audiences {had} is invalid for the target audiences {asked}"));
+        }
+        let user = account_of(core, &claims).ok_or_else(invalid)?;
+        Ok(Verified { user, audiences: shared })
     }
 
     /// The user a request asks to be treated as, if its sender may do that.

@@ -11,7 +11,8 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+/// Who signs tokens, and whom they are for when they name nobody: this server.
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// What a token says.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,20 +6,17 @@ use serde_json::{Value, json};
 use tombolo_runtime::stamp;
 
 use super::{Answer, Asked, decode, reply};
-use crate::auth::{Attributes, Claims, User, rules_for};
+use crate::auth::{Attributes, Claims, ISSUER, User, rules_for};
 use crate::invalid::FieldError;
 use crate::object;
 use crate::operation::{self, Call};
 use crate::status::Status;
 
-/// The audience of tokens that name none: this server.
-const DEFAULT_AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
-
 pub(super) fn answer(asked: &Asked<'_>, call: &Call<'_>) -> Answer {
     let mut review = decode::object(asked.headers, &asked.body, &call.resource.kind)?;
     let spec = review.get("spec").cloned().unwrap_or_default();
     let status = match call.resource.kind.as_str() {
-        "TokenReview" => token_review(asked, &spec),
+        "TokenReview" => token_review(asked, &spec)?,
         "SelfSubjectReview" => json!({"userInfo": asked.user.to_value()}),
         "SelfSubjectAccessReview" => access_review(asked, &asked.user, &spec),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => access_review(asked, &subject(&spec), &spec),
@@ -34,12 +31,24 @@ pub(super) fn answer(asked: &Asked<'_>, call: &Call<'_>) -> Answer {
     Ok(reply(StatusCode::CREATED, &Value::Object(review.clone())))
 }
 
-fn token_review(asked: &Asked<'_>, spec: &Value) -> Value {
+fn token_review(asked: &Asked<'_>, spec: &Value) -> Result<Value, Status> {
     let token = spec.get("token").and_then(Value::as_str).unwrap_or_default();
-    match asked.core.auth.verify(asked.core, token) {
-        Some(user) => json!({"authenticated": true, "user": user.to_value()}),
-        None => json!({"authenticated": false, "error": "invalid bearer token"}),
+    if token.is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
+    Ok(match asked.core.auth.verify(asked.core, token, &audiences(spec)) {
+        Ok(good) => {
+            json!({"authenticated": true, "user": good.user.to_value(), "audiences": good.audiences})
+        }
+        Err(why) => json!({"user": {}, "error": why}),
+    })
+}
+
+/// Whom a token is, or shall be, for: this server, if nobody is named.
+fn audiences(spec: &Value) -> Vec<String> {
+    let named = spec.get("audiences").and_then(Value::as_array).into_iter().flatten();
+    let named: Vec<String> = named.filter_map(Value::as_str).map(str::to_owned).collect();
+    if named.is_empty() { vec![ISSUER.to_owned()] } else { named }
 }
 
 fn subject(spec: &Value) -> User {
@@ -97,12 +106,7 @@ pub(super) fn token(asked: &Asked<'_>, call: &Call<'_>, name: &str, mut request:
         );
         return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", &[error]));
     }
-    let audiences = object::at(&request, &["spec", "audiences"]).and_then(Value::as_array);
-    let mut audiences: Vec<String> =
-        audiences.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-    if audiences.is_empty() {
-        audiences.push(DEFAULT_AUDIENCE.to_owned());
-    }
+    let audiences = audiences(request.get("spec").unwrap_or(&Value::Null));
     let issued = asked.core.now();
     let expires = issued.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(issued);
     let claims = Claims {

@@ -179,3 +179,58 @@ async fn reviews_answer_as_the_requests_would() {
     assert_eq!(alice.get(&format!("{REVIEWS}/selfsubjectaccessreviews")).await.code, 403);
     assert_eq!(wire.get(&format!("{REVIEWS}/selfsubjectaccessreviews")).await.code, 405);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_good_for_those_it_was_made_for() {
+    let wire = Wire::new();
+    wire.create(ACCOUNTS, &json!({"metadata": {"name": "bot"}})).await;
+    let request = json!({"spec": {"audiences": ["vault", "store"]}});
+    let made = wire.post(&format!("{ACCOUNTS}/bot/token"), &request).await.ok(201);
+    let token = made["status"]["token"].as_str().unwrap();
+    assert_eq!(is_good(&wire, token).await, None, "it is not for this server");
+    let review = json!({"spec": {"token": token, "audiences": ["store", "other"]}});
+    let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let status = wire.post(reviews, &review).await.ok(201)["status"].clone();
+    assert_eq!((&status["authenticated"], &status["audiences"]), (&json!(true), &json!(["store"])));
+    let plain = token_for(&wire, "bot", 600).await;
+    let status = wire.post(reviews, &json!({"spec": {"token": plain}})).await.ok(201)["status"].clone();
+    assert_eq!(status["audiences"], json!(["https://kubernetes.default.svc.cluster.local"]));
+    assert_eq!(wire.post(reviews, &json!({"spec": {}})).await.code, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_a_watch_however_it_is_spelled_and_one_object_can_be_listed_by_its_name() {
+    let wire = guarded();
+    let alice = wire.acting_as(someone("alice"));
+    let role = json!({"metadata": {"name": "reader"}, "rules": [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["one"], "verbs": ["list", "watch", "get"]},
+    ]});
+    wire.create(&format!("{RBAC}/namespaces/default/roles"), &role).await;
+    let binding = json!({"metadata": {"name": "alice"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}]});
+    wire.create(&format!("{RBAC}/namespaces/default/rolebindings"), &binding).await;
+    for (query, code) in [("watch=false", 200), ("watch=0", 200), ("watch=FALSE", 200), ("", 200)] {
+        assert_eq!(alice.get(&format!("{CONFIG_MAPS}?{query}")).await.code, code, "{query}");
+    }
+    for query in ["watch=true", "watch=1", "watch=True", "watch=t", "watch=T", "watch=yes", "watch=", "watch"]
+    {
+        let reply = alice.get(&format!("{CONFIG_MAPS}?{query}&timeoutSeconds=1")).await;
+        assert_eq!(reply.code, 403, "{query}");
+        assert!(reply.message().contains("cannot watch resource"), "{query}: {}", reply.message());
+    }
+    let secrets = "/api/v1/namespaces/default/secrets";
+    for (query, code) in [
+        ("fieldSelector=metadata.name%3Done", 200),
+        ("fieldSelector=metadata.name%3Done&watch=1&timeoutSeconds=1", 200),
+        ("fieldSelector=metadata.name%3Dtwo", 403),
+        ("fieldSelector=metadata.name%21%3Done", 403),
+        ("", 403),
+    ] {
+        assert_eq!(alice.get(&format!("{secrets}?{query}")).await.code, code, "{query}");
+    }
+    wire.create(secrets, &json!({"metadata": {"name": "one"}})).await;
+    let one = alice.get(&format!("{secrets}/one?watch=true")).await.ok(200);
+    assert_eq!(one["kind"], "Secret", "one object is read, whatever is said about watching");
+}
