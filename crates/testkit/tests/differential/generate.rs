@@ -5,6 +5,8 @@ use std::fmt;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use crate::NAMESPACES;
+
 /// A kind of objects.
 #[derive(Debug)]
 pub(crate) struct Kind {
@@ -17,7 +19,7 @@ pub(crate) struct Kind {
     content: fn(&mut Rng) -> Value,
 }
 
-pub(crate) const KINDS: [Kind; 6] = [
+pub(crate) const KINDS: [Kind; 10] = [
     Kind {
         api_version: "v1",
         kind: "ConfigMap",
@@ -66,10 +68,40 @@ pub(crate) const KINDS: [Kind; 6] = [
         has_status: true,
         content: import,
     },
+    Kind {
+        api_version: "v1",
+        kind: "Secret",
+        plural: "secrets",
+        built_in: true,
+        has_status: false,
+        content: secret,
+    },
+    Kind {
+        api_version: "rbac.authorization.k8s.io/v1",
+        kind: "Role",
+        plural: "roles",
+        built_in: true,
+        has_status: false,
+        content: role,
+    },
+    Kind {
+        api_version: "apps/v1",
+        kind: "Deployment",
+        plural: "deployments",
+        built_in: true,
+        has_status: true,
+        content: deployment,
+    },
+    Kind { api_version: "v1", kind: "Pod", plural: "pods", built_in: true, has_status: true, content: pod },
 ];
 
 const APPLY: &str = "application/apply-patch+yaml";
 const NAMES: [&str; 3] = ["a", "b", "c"];
+/// Of nobody.
+pub(crate) const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 /// What an operation refers to that only the server knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,19 +118,49 @@ pub(crate) enum Reference {
 /// One request.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    Create(Value),
-    Update { content: Value, version: Reference, uid: Reference },
-    Patch { media: &'static str, patch: Value, query: String },
-    Delete { version: Reference, uid: Reference, query: &'static str },
-    DeleteAll { selector: &'static str },
-    Get,
-    List { query: String },
+    Create {
+        content: Value,
+        query: &'static str,
+    },
+    Update {
+        content: Value,
+        version: Reference,
+        uid: Reference,
+        query: &'static str,
+    },
+    Patch {
+        media: &'static str,
+        patch: Value,
+        query: String,
+    },
+    /// Without options in the body those in the query count.
+    Delete {
+        version: Reference,
+        uid: Reference,
+        options: Option<Value>,
+        query: &'static str,
+    },
+    DeleteAll {
+        query: &'static str,
+        options: Option<Value>,
+    },
+    Get {
+        form: &'static str,
+        version: Reference,
+    },
+    /// A list, and the page after it. The version is that of the object.
+    List {
+        query: String,
+        form: &'static str,
+        version: Reference,
+    },
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     /// Place in [`KINDS`].
     pub(crate) kind: usize,
+    pub(crate) namespace: &'static str,
     pub(crate) name: &'static str,
     pub(crate) subresource: Option<&'static str>,
     pub(crate) action: Action,
@@ -107,7 +169,21 @@ pub(crate) struct Operation {
 impl fmt::Display for Operation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sub = self.subresource.map(|sub| format!("/{sub}")).unwrap_or_default();
-        write!(formatter, "{}/{}{sub}: {:?}", KINDS[self.kind].plural, self.name, self.action)
+        let (plural, namespace) = (KINDS[self.kind].plural, self.namespace);
+        write!(formatter, "{namespace}/{plural}/{}{sub}: {:?}", self.name, self.action)
+    }
+}
+
+impl Operation {
+    /// Metadata that the status of a custom resource ignores. To send it changes nothing but the time of an owner, and whether
+    /// that is another one depends on whether a second has passed.
+    fn forget_metadata(&mut self) {
+        let (Action::Update { content: sent, .. } | Action::Patch { patch: sent, .. }) = &mut self.action
+        else {
+            return;
+        };
+        let Some(metadata) = sent.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+        metadata.retain(|field, _| field == "name");
     }
 }
 
@@ -121,38 +197,116 @@ impl Generator {
     pub(crate) fn next(&mut self) -> Operation {
         let dice = &mut self.0;
         let kind = dice.usize(..KINDS.len());
+        // Most happens in one place, so that objects meet.
+        let namespace = NAMESPACES[usize::from(dice.u8(..4) == 0)];
         let name = NAMES[dice.usize(..NAMES.len())];
         let about = &KINDS[kind];
         let subresource = (about.has_status && dice.u8(..6) == 0).then_some("status");
-        let action = match dice.u8(..20) {
-            0..5 => Action::Create(object(dice, about, name)),
+        let action = match dice.u8(..21) {
+            0..5 => Action::Create { content: object(dice, about, name), query: write_query(dice) },
             5..8 => Action::Update {
                 content: object(dice, about, name),
                 version: reference(dice),
                 uid: rarely(dice),
+                query: write_query(dice),
             },
             8..10 => merge_patch(dice, about),
             10..12 => strategic_patch(dice, about),
             12 => json_patch(dice),
             13..16 => apply(dice, about, name),
-            16 => Action::Delete {
+            16..18 => delete(dice),
+            18 => Action::Get {
+                form: pick(dice, &["application/json", TABLE, METADATA]),
                 version: rarely(dice),
-                uid: rarely(dice),
-                query: if dice.bool() { "" } else { "propagationPolicy=Foreground" },
             },
-            17 => Action::Get,
-            18 => Action::List { query: list_query(dice) },
-            _ if dice.u8(..4) == 0 => Action::DeleteAll { selector: "app=x" },
-            _ => Action::Delete { version: Reference::None, uid: Reference::None, query: "" },
+            19 => list(dice),
+            _ if dice.u8(..4) == 0 => delete_all(dice),
+            _ => Action::Delete {
+                version: Reference::None,
+                uid: Reference::None,
+                options: Some(json!({})),
+                query: "",
+            },
         };
         let subresource = match action {
-            Action::Create(_) | Action::DeleteAll { .. } | Action::Delete { .. } | Action::List { .. } => {
-                None
-            }
+            Action::Create { .. }
+            | Action::DeleteAll { .. }
+            | Action::Delete { .. }
+            | Action::List { .. } => None,
             _ => subresource,
         };
-        Operation { kind, name, subresource, action }
+        let mut operation = Operation { kind, namespace, name, subresource, action };
+        if subresource.is_some() && !about.built_in {
+            operation.forget_metadata();
+        }
+        operation
     }
+}
+
+/// Mostly nothing: what is only tried leaves nothing to meet.
+fn write_query(dice: &mut Rng) -> &'static str {
+    match dice.u8(..16) {
+        0 | 1 => "&dryRun=All",
+        2 => "&fieldValidation=Strict",
+        3 => "&dryRun=Some",
+        _ => "",
+    }
+}
+
+fn delete_options(dice: &mut Rng) -> Option<Value> {
+    let options = [
+        json!({}),
+        json!({"propagationPolicy": "Background"}),
+        json!({"propagationPolicy": "Foreground"}),
+        json!({"propagationPolicy": "Orphan"}),
+        json!({"orphanDependents": true}),
+        json!({"orphanDependents": false}),
+        json!({"orphanDependents": true, "propagationPolicy": "Orphan"}),
+        json!({"propagationPolicy": "Later"}),
+        json!({"dryRun": ["All"]}),
+        json!({"dryRun": ["Some"]}),
+        json!({"gracePeriodSeconds": 0}),
+    ];
+    let place = dice.usize(..options.len() + 4);
+    options.into_iter().nth(place)
+}
+
+fn delete(dice: &mut Rng) -> Action {
+    let queries = [
+        "",
+        "",
+        "propagationPolicy=Foreground",
+        "propagationPolicy=Orphan",
+        "propagationPolicy=Never",
+        "orphanDependents=false",
+        "dryRun=All",
+        "gracePeriodSeconds=0",
+        "gracePeriodSeconds=soon",
+    ];
+    Action::Delete {
+        version: rarely(dice),
+        uid: rarely(dice),
+        options: delete_options(dice),
+        query: pick(dice, &queries),
+    }
+}
+
+fn delete_all(dice: &mut Rng) -> Action {
+    let queries = [
+        "labelSelector=app%3Dx",
+        "labelSelector=app%3Dx&propagationPolicy=Orphan",
+        "fieldSelector=metadata.name%3Da",
+        "dryRun=All",
+        "labelSelector=%3D%3D",
+    ];
+    let options = if dice.bool() { None } else { delete_options(dice) };
+    Action::DeleteAll { query: pick(dice, &queries), options }
+}
+
+fn list(dice: &mut Rng) -> Action {
+    let version = if dice.u8(..3) == 0 { Reference::Former } else { Reference::None };
+    let form = pick(dice, &["application/json", "application/json", TABLE, METADATA_LIST]);
+    Action::List { query: list_query(dice, version), form, version }
 }
 
 fn reference(dice: &mut Rng) -> Reference {
@@ -189,6 +343,10 @@ fn metadata(dice: &mut Rng, name: &str) -> Value {
     }
     if dice.u8(..8) == 0 {
         metadata["finalizers"] = json!(["example.com/hold"]);
+    }
+    if dice.u8(..10) == 0 {
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": NO_UID});
+        metadata["ownerReferences"] = json!([owner]);
     }
     if dice.u8(..12) == 0 {
         metadata["labels"] = json!({"bad key!": "x"});
@@ -300,6 +458,71 @@ fn import(dice: &mut Rng) -> Value {
     json!({"spec": spec})
 }
 
+fn secret(dice: &mut Rng) -> Value {
+    let mut secret = json!({"stringData": map(dice, &["one", "two"])});
+    if dice.u8(..4) == 0 {
+        secret["data"] = json!({"one": "eA=="});
+    }
+    if dice.u8(..6) == 0 {
+        secret["type"] = pick(dice, &["Opaque", "example.com/mine"]).into();
+    }
+    secret
+}
+
+fn role(dice: &mut Rng) -> Value {
+    let rule = |dice: &mut Rng| {
+        let verb = pick(dice, &["get", "list", "*"]);
+        json!({"apiGroups": [pick(dice, &["", "apps"])], "resources": ["pods"], "verbs": [verb]})
+    };
+    json!({"rules": (0..dice.usize(..3)).map(|_| rule(dice)).collect::<Value>()})
+}
+
+fn pod_spec(dice: &mut Rng) -> Value {
+    let mut container =
+        json!({"name": pick(dice, &["main", "other"]), "image": pick(dice, &["i", "i:1", "j:latest"])});
+    if dice.u8(..3) == 0 {
+        container["ports"] = json!([{"containerPort": 80}]);
+    }
+    if dice.u8(..4) == 0 {
+        container["resources"] = json!({"requests": {"cpu": pick(dice, &["100m", "0.1", "1"])}});
+    }
+    if dice.u8(..4) == 0 {
+        container["env"] = json!([{"name": "A", "value": pick(dice, &["1", "2"])}]);
+    }
+    // Nothing that an admission plugin would add beside what every pod gets.
+    let tolerated = |taint: &str| {
+        json!({"key": format!("node.kubernetes.io/{taint}"), "operator": "Exists", "effect": "NoExecute",
+            "tolerationSeconds": 300})
+    };
+    let tolerations = [tolerated("not-ready"), tolerated("unreachable")];
+    json!({"automountServiceAccountToken": false, "containers": [container], "tolerations": tolerations})
+}
+
+fn deployment(dice: &mut Rng) -> Value {
+    let labels = json!({"app": pick(dice, &["x", "x", "x", "y"])});
+    let mut spec = json!({"selector": {"matchLabels": {"app": "x"}},
+        "template": {"metadata": {"labels": labels}, "spec": pod_spec(dice)}});
+    if dice.bool() {
+        spec["replicas"] = [0, 1, 3][dice.usize(..3)].into();
+    }
+    let mut deployment = json!({"spec": spec});
+    if dice.u8(..4) == 0 {
+        deployment["status"] = json!({"replicas": 1, "observedGeneration": 1});
+    }
+    deployment
+}
+
+fn pod(dice: &mut Rng) -> Value {
+    let mut pod = json!({"spec": pod_spec(dice)});
+    if dice.u8(..4) == 0 {
+        pod["spec"]["nodeName"] = "nowhere".into();
+    }
+    if dice.u8(..4) == 0 {
+        pod["status"] = json!({"phase": pick(dice, &["Running", "Succeeded"])});
+    }
+    pod
+}
+
 /// Part of an object, some of it taken away.
 fn part(dice: &mut Rng, kind: &Kind) -> Value {
     let mut part = (kind.content)(dice);
@@ -342,11 +565,11 @@ fn json_patch(dice: &mut Rng) -> Action {
 fn apply(dice: &mut Rng, kind: &Kind, name: &str) -> Action {
     let manager = pick(dice, &["first", "second"]);
     let force = if dice.u8(..3) == 0 { "&force=true" } else { "" };
-    let query = format!("fieldManager={manager}{force}");
+    let query = format!("fieldManager={manager}{force}{}", write_query(dice));
     Action::Patch { media: APPLY, patch: object(dice, kind, name), query }
 }
 
-fn list_query(dice: &mut Rng) -> String {
+fn list_query(dice: &mut Rng, version: Reference) -> String {
     let queries = [
         "",
         "labelSelector=app%3Dx",
@@ -354,9 +577,18 @@ fn list_query(dice: &mut Rng) -> String {
         "labelSelector=%21tier",
         "fieldSelector=metadata.name%3Da",
         "limit=2",
+        "limit=1",
+        "limit=1&labelSelector=app%3Dx",
+        "limit=2&labelSelector=app",
+        "limit=1&fieldSelector=metadata.name%3Db",
+        "limit=one",
         "labelSelector=app%20in%20(x,y)",
         "fieldSelector=spec.nowhere%3D1",
         "labelSelector=%3D%3D",
     ];
-    pick(dice, &queries).to_owned()
+    let matching = match version {
+        Reference::None => "",
+        _ => pick(dice, &["", "&resourceVersionMatch=Exact", "&resourceVersionMatch=NotOlderThan"]),
+    };
+    format!("{}{matching}", pick(dice, &queries))
 }

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+/// Where the embedded server is known to say something else, or nothing.
+const LEFT_OUT: [&str; 3] = ["description", "priority", "preemptionPolicy"];
+
 /// The names that one server's uids, versions and addresses have been given, in the order of their appearance.
 #[derive(Default)]
 pub(crate) struct Names {
@@ -25,6 +28,10 @@ impl Names {
     fn object(&mut self, map: &Map<String, Value>) -> Value {
         let mut result = Map::new();
         for (key, value) in map {
+            // What admission adds to pods, and how columns are described, is said to differ.
+            if LEFT_OUT.contains(&key.as_str()) && (value.is_string() || value.is_number()) {
+                continue;
+            }
             let value = match (key.as_str(), value) {
                 ("uid", Value::String(uid)) => self.uid(uid).into(),
                 ("resourceVersion", Value::String(version)) => self.version(version).into(),
@@ -34,6 +41,8 @@ impl Names {
                     ips.iter().map(|ip| Value::from(address(ip.as_str().unwrap_or_default()))).collect()
                 }
                 ("continue", Value::String(text)) => if text.is_empty() { "" } else { "more" }.into(),
+                // How old something is depends on when it was asked.
+                ("cells", Value::Array(cells)) => cells.iter().map(|cell| self.cell(cell)).collect(),
                 // Fields of managers come in an order that says nothing.
                 ("managedFields", Value::Array(entries)) => self.managers(entries),
                 // Conflicts with several managers come in the order of a Go map, which is none.
@@ -43,6 +52,13 @@ impl Names {
             result.insert(key.clone(), value);
         }
         result.into()
+    }
+
+    fn cell(&mut self, cell: &Value) -> Value {
+        let is_age = |text: &str| {
+            text.strip_suffix('s').is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+        };
+        if cell.as_str().is_some_and(is_age) { "an age".into() } else { self.normalize(cell) }
     }
 
     fn managers(&mut self, entries: &[Value]) -> Value {
@@ -74,6 +90,11 @@ impl Names {
 
     /// Uids and versions in the middle of messages.
     fn text(&self, text: &str) -> String {
+        // A change of a pod is refused with all that changed, as Go shows it.
+        let text = match text.split_once("pod updates may not change") {
+            Some((head, _)) => head,
+            None => text,
+        };
         let text = self
             .uids
             .iter()

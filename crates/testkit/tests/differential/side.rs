@@ -10,13 +10,15 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tombolo_testkit::Cluster;
 
-use crate::NAMESPACE;
-use crate::generate::{Action, KINDS, Operation, Reference};
+use crate::NAMESPACES;
+use crate::generate::{Action, KINDS, NO_UID, Operation, Reference};
 use crate::normalize::Names;
 
 /// The object that ends every watch.
 const LAST: &str = "zz-last";
-const CERTIFICATE: &str = "kube-root-ca.crt";
+/// What the watches of a kind see: everything in a namespace, and what is selected there.
+const WATCHES: [&str; 2] = ["", "&labelSelector=app%3Dx"];
+const JSON: &str = "application/json";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The code of a connection that ended before an answer came.
@@ -28,46 +30,52 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
+/// Kind, namespace and name of an object.
+type Place = (usize, &'static str, &'static str);
+
 pub(crate) struct Side {
     client: Client,
     names: Names,
     /// Uid and version of objects when an operation on them last succeeded.
-    known: HashMap<(usize, &'static str), (String, String)>,
-    watches: Vec<mpsc::UnboundedReceiver<Value>>,
+    known: HashMap<Place, (String, String)>,
+    /// By kind, each with those of [`WATCHES`].
+    watches: Vec<Vec<mpsc::UnboundedReceiver<Value>>>,
 }
 
 impl Side {
     pub(crate) async fn new(cluster: &Cluster) -> Self {
         let client = cluster.client();
         let mut side = Self { client, names: Names::default(), known: HashMap::new(), watches: Vec::new() };
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-        let (code, _) = side.send("POST", "/api/v1/namespaces", "application/json", &namespace).await;
-        assert_eq!(code, 201);
-        side.settle(cluster.embedded().is_none()).await;
+        for namespace in NAMESPACES {
+            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            side.make("/api/v1/namespaces", &object).await;
+            // Without controllers nobody else makes it, and no pod comes to be without.
+            let account =
+                json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+            side.make(&format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &account).await;
+        }
         for kind in 0..KINDS.len() {
-            side.watch(kind).await;
+            let mut watches = Vec::new();
+            for query in WATCHES {
+                watches.push(side.watch(kind, query).await);
+            }
+            side.watches.push(watches);
         }
         side
     }
 
-    /// Waits until the namespace has the certificate that controllers put into every one. Where there are none, it is put
-    /// there, so that lists are equally long.
-    async fn settle(&mut self, real: bool) {
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
-        if !real {
-            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CERTIFICATE}});
-            self.send("POST", &path, "application/json", &map).await;
-        }
-        let begin = std::time::Instant::now();
-        while self.send("GET", &format!("{path}/{CERTIFICATE}"), "", &Value::Null).await.0 != 200 {
-            assert!(begin.elapsed() < PATIENCE, "the controllers do not work");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    async fn make(&self, path: &str, object: &Value) {
+        let (code, said) = self.send("POST", path, JSON, object).await;
+        assert!(code == 201 || code == 409, "{said}");
     }
 
     async fn send(&self, method: &str, path: &str, media: &str, body: &Value) -> (u16, Value) {
+        self.ask(method, path, JSON, media, body).await
+    }
+
+    async fn ask(&self, method: &str, path: &str, form: &str, media: &str, body: &Value) -> (u16, Value) {
         let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-        let mut request = Request::builder().method(method).uri(path).header("accept", "application/json");
+        let mut request = Request::builder().method(method).uri(path).header("accept", form);
         if !media.is_empty() {
             request = request.header("content-type", media);
         }
@@ -76,15 +84,23 @@ impl Side {
             Err(error) => return (NO_ANSWER, error.to_string().into()),
         };
         let code = response.status().as_u16();
+        let warnings = response.headers().get_all("warning").iter().filter_map(|text| text.to_str().ok());
+        let warnings: Vec<String> = warnings.map(str::to_owned).collect();
         let bytes = response.into_body().collect_bytes().await.unwrap();
-        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into()))
+        let mut body: Value =
+            serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
+        if !warnings.is_empty() && body.is_object() {
+            body["warnings"] = warnings.into();
+        }
+        (code, body)
     }
 
-    async fn watch(&mut self, kind: usize) {
-        let (code, list) = self.send("GET", &collection(kind), "", &Value::Null).await;
+    async fn watch(&self, kind: usize, query: &str) -> mpsc::UnboundedReceiver<Value> {
+        let collection = collection(kind, NAMESPACES[0]);
+        let (code, list) = self.send("GET", &collection, "", &Value::Null).await;
         assert_eq!(code, 200, "{list}");
         let version = list["metadata"]["resourceVersion"].as_str().unwrap();
-        let path = format!("{}?watch=true&resourceVersion={version}", collection(kind));
+        let path = format!("{collection}?watch=true&resourceVersion={version}{query}");
         let stream = self.client.request_stream(Request::get(path).body(Vec::new()).unwrap()).await.unwrap();
         let (sender, receiver) = mpsc::unbounded_channel();
         tokio::spawn(async move {
@@ -93,67 +109,89 @@ impl Side {
                 let _ = sender.send(serde_json::from_str(&line).unwrap());
             }
         });
-        self.watches.push(receiver);
+        receiver
     }
 
     pub(crate) async fn perform(&mut self, operation: &Operation) -> Answer {
-        let place = (operation.kind, operation.name);
+        let place = (operation.kind, operation.namespace, operation.name);
         let subresource = operation.subresource.map(|sub| format!("/{sub}")).unwrap_or_default();
-        let path = format!("{}/{}{subresource}", collection(operation.kind), operation.name);
-        let json = "application/json";
+        let collection = collection(operation.kind, operation.namespace);
+        let path = format!("{collection}/{}{subresource}", operation.name);
         let (code, body) = match &operation.action {
-            Action::Create(object) => {
-                self.send(
-                    "POST",
-                    &format!("{}?fieldManager=creator", collection(operation.kind)),
-                    json,
-                    object,
-                )
-                .await
+            Action::Create { content, query } => {
+                self.send("POST", &format!("{collection}?fieldManager=creator{query}"), JSON, content).await
             }
-            Action::Update { content, version, uid } => {
+            Action::Update { content, version, uid, query } => {
                 let mut object = content.clone();
                 self.refer(place, &path, *uid, *version, &mut object["metadata"]).await;
-                self.send("PUT", &format!("{path}?fieldManager=updater"), json, &object).await
+                self.send("PUT", &format!("{path}?fieldManager=updater{query}"), JSON, &object).await
             }
             Action::Patch { media, patch, query } => {
                 self.send("PATCH", &format!("{path}?{query}"), media, patch).await
             }
-            Action::Delete { version, uid, query } => {
-                let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {}});
-                self.refer(place, &path, *uid, *version, &mut options["preconditions"]).await;
-                self.send("DELETE", &format!("{path}?{query}"), json, &options).await
+            Action::Delete { version, uid, options, query } => {
+                let mut body = Value::Null;
+                if let Some(options) = options {
+                    body = with_type(options);
+                    body["preconditions"] = json!({});
+                    self.refer(place, &path, *uid, *version, &mut body["preconditions"]).await;
+                }
+                self.send("DELETE", &format!("{path}?{query}"), JSON, &body).await
             }
-            Action::DeleteAll { selector } => {
-                let path =
-                    format!("{}?labelSelector={}", collection(operation.kind), selector.replace('=', "%3D"));
-                self.send("DELETE", &path, "", &Value::Null).await
+            Action::DeleteAll { query, options } => {
+                let body = options.as_ref().map_or(Value::Null, with_type);
+                self.send("DELETE", &format!("{collection}?{query}"), JSON, &body).await
             }
-            Action::Get => self.send("GET", &path, "", &Value::Null).await,
-            Action::List { query } => {
-                self.send("GET", &format!("{}?{query}", collection(operation.kind)), "", &Value::Null).await
+            Action::Get { form, version } => {
+                let mut asked = json!({});
+                self.refer(place, &path, Reference::None, *version, &mut asked).await;
+                self.ask("GET", &format!("{path}?{}", version_query(&asked)), form, "", &Value::Null).await
+            }
+            Action::List { query, form, version } => {
+                let mut asked = json!({});
+                self.refer(place, &path, Reference::None, *version, &mut asked).await;
+                // Without a version nothing can be said about it.
+                let query = match asked["resourceVersion"].is_null() {
+                    true => query.split("&resourceVersionMatch").next().unwrap_or_default().to_owned(),
+                    false => format!("{query}&{}", version_query(&asked)),
+                };
+                self.pages(&collection, &query, form).await
             }
         };
         let text = |field: &str| body["metadata"][field].as_str().map(str::to_owned);
-        if let (true, Some(uid), Some(version)) = (code < 300, text("uid"), text("resourceVersion")) {
+        let is_one = !matches!(operation.action, Action::List { .. } | Action::DeleteAll { .. });
+        let is_tried = format!("{:?}", operation.action).contains("dryRun");
+        if let (true, Some(uid), Some(version)) = (code < 300, text("uid"), text("resourceVersion"))
+            && is_one
+            && !is_tried
+        {
             self.known.insert(place, (uid, version));
         }
         Answer { code, body: self.tidy(operation, body) }
     }
 
+    /// A list and, where it goes on, the page after it.
+    async fn pages(&self, collection: &str, query: &str, form: &str) -> (u16, Value) {
+        let (code, mut first) =
+            self.ask("GET", &format!("{collection}?{query}"), form, "", &Value::Null).await;
+        let token = first["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+        if !token.is_empty() {
+            let query = query.split('&').filter(|part| !part.starts_with("resourceVersion"));
+            let query = query.collect::<Vec<_>>().join("&");
+            let path = format!("{collection}?{query}&continue={token}");
+            let (code, mut second) = self.ask("GET", &path, form, "", &Value::Null).await;
+            second["metadata"]["resourceVersion"] = Value::Null;
+            first["next"] = json!({"code": code, "page": second});
+        }
+        (code, first)
+    }
+
     /// Fills in what only this server knows.
-    async fn refer(
-        &self,
-        place: (usize, &'static str),
-        path: &str,
-        uid: Reference,
-        version: Reference,
-        into: &mut Value,
-    ) {
+    async fn refer(&self, place: Place, path: &str, uid: Reference, version: Reference, into: &mut Value) {
         let (_, now) = self.send("GET", path.trim_end_matches("/status"), "", &Value::Null).await;
         let now = |field: &str| now["metadata"][field].as_str().map(str::to_owned);
         let known = self.known.get(&place).cloned();
-        let wrong = ("00000000-0000-0000-0000-000000000000".to_owned(), "1".to_owned());
+        let wrong = (NO_UID.to_owned(), "1".to_owned());
         let choose = |reference, current: Option<String>, former: Option<String>, wrong: &str| match reference
         {
             Reference::None => None,
@@ -174,37 +212,47 @@ impl Side {
         if matches!(operation.action, Action::List { .. } | Action::DeleteAll { .. }) {
             // The version of a list is that of everything, which others write, too.
             body["metadata"]["resourceVersion"] = Value::Null;
-            if let Some(items) = body["items"].as_array_mut() {
-                items.retain(|item| item["metadata"]["name"] != CERTIFICATE);
-            }
         }
         self.names.normalize(&body)
     }
 
-    /// All events of a kind until now.
-    pub(crate) async fn events(&mut self, kind: usize) -> Vec<Value> {
+    /// All events of a kind until now, for each of its watches.
+    pub(crate) async fn events(&mut self, kind: usize) -> Vec<Vec<Value>> {
         let about = &KINDS[kind];
-        let mut last =
-            json!({"apiVersion": about.api_version, "kind": about.kind, "metadata": {"name": LAST}});
+        let mut last = json!({"apiVersion": about.api_version, "kind": about.kind,
+            "metadata": {"name": LAST, "labels": {"app": "x"}}});
+        let spec =
+            json!({"containers": [{"name": "main", "image": "i"}], "automountServiceAccountToken": false});
         match about.plural {
             "services" => last["spec"] = json!({"ports": [{"port": 1}]}),
-            "endpointslices" => last["addressType"] = "IPv4".into(),
+            "endpointslices" => {
+                last["addressType"] = "IPv4".into();
+                last["endpoints"] = json!([]);
+            }
             "serviceimports" => last["spec"] = json!({"type": "Headless", "ports": []}),
+            "pods" => last["spec"] = spec,
+            "deployments" => {
+                last["spec"] = json!({"selector": {"matchLabels": {"app": "x"}},
+                    "template": {"metadata": {"labels": {"app": "x"}}, "spec": spec}});
+            }
             _ => {}
         }
-        if about.plural == "endpointslices" {
-            last["endpoints"] = json!([]);
-        }
-        let (code, said) = self.send("POST", &collection(kind), "application/json", &last).await;
+        let (code, said) = self.send("POST", &collection(kind, NAMESPACES[0]), JSON, &last).await;
         assert_eq!(code, 201, "{said}");
+        let mut told = Vec::new();
+        for watch in 0..WATCHES.len() {
+            told.push(self.told(kind, watch).await);
+        }
+        told
+    }
+
+    async fn told(&mut self, kind: usize, watch: usize) -> Vec<Value> {
         let mut events = Vec::new();
         loop {
-            let event = tokio::time::timeout(PATIENCE, self.watches[kind].recv()).await;
+            let event = tokio::time::timeout(PATIENCE, self.watches[kind][watch].recv()).await;
             let event = event.expect("the last event in time").expect("a watch that goes on");
-            let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            match name.as_str() {
-                LAST => return events,
-                CERTIFICATE => {}
+            match event["object"]["metadata"]["name"].as_str() {
+                Some(LAST) => return events,
                 _ if event["type"] == "BOOKMARK" => {}
                 _ => events.push(self.names.normalize(&event)),
             }
@@ -212,8 +260,19 @@ impl Side {
     }
 }
 
-fn collection(kind: usize) -> String {
+fn with_type(options: &Value) -> Value {
+    let mut options = options.clone();
+    options["apiVersion"] = "v1".into();
+    options["kind"] = "DeleteOptions".into();
+    options
+}
+
+fn version_query(asked: &Value) -> String {
+    asked["resourceVersion"].as_str().map(|version| format!("resourceVersion={version}")).unwrap_or_default()
+}
+
+fn collection(kind: usize, namespace: &str) -> String {
     let kind = &KINDS[kind];
     let root = if kind.api_version.contains('/') { "/apis" } else { "/api" };
-    format!("{root}/{}/namespaces/{NAMESPACE}/{}", kind.api_version, kind.plural)
+    format!("{root}/{}/namespaces/{namespace}/{}", kind.api_version, kind.plural)
 }
