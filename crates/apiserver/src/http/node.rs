@@ -134,7 +134,7 @@ mod tests {
             ("/exec/demo/other/main?command=ls", 404, "pod does not exist"),
             ("/exec/demo/web/main?input=1", 400, "you must specify at least 1 command"),
             ("/exec/demo/web/main?command=ls&output=1", 400, "this needs a WebSocket"),
-            ("/attach/demo/web/main?output=perhaps", 400, "invalid boolean value"),
+            ("/attach/demo/web/main?output=1", 400, "this needs a WebSocket"),
             ("/portForward/demo/web", 400, "this needs a WebSocket"),
             ("/healthz", 200, "ok"),
             ("/run/demo/web/main", 404, "404 page not found"),

@@ -94,8 +94,12 @@ mod tests {
         for (query, why) in cases {
             assert_eq!(asked(query), Err(format!("{invalid}{why}")), "{query}");
         }
-        for query in ["tailLines=few", "sinceSeconds=1m", "sinceTime=yesterday", "previous=perhaps"] {
+        for query in ["tailLines=few", "sinceSeconds=1m", "sinceTime=yesterday"] {
             assert!(asked(query).unwrap_err().starts_with("400 "), "{query}");
         }
+        assert!(
+            asked("previous=perhaps").is_ok_and(|options| options.previous),
+            "all but two words mean yes"
+        );
     }
 }
