@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, reason = "what could not be compared is said")]
 
 mod generate;
+mod kinds;
 mod normalize;
 mod side;
 
@@ -16,6 +17,7 @@ use tombolo_apiserver::Options;
 use tombolo_testkit::{Cluster, real_only};
 
 use crate::generate::{Action, Generator, Operation};
+use crate::kinds::KINDS;
 use crate::side::{NO_ANSWER, Side};
 
 /// Enough that every kind meets every operation.
@@ -53,7 +55,7 @@ async fn run(seed: u64, operations: usize) -> Vec<String> {
             }
         }
     }
-    for (place, kind) in generate::KINDS.iter().enumerate() {
+    for (place, kind) in KINDS.iter().enumerate() {
         let told = (embedded.events(place).await, real.events(place).await);
         for (watch, (embedded, real)) in told.0.iter().zip(&told.1).enumerate() {
             let what = format!("seed {seed}, watch {watch} of {}", kind.plural);
@@ -72,7 +74,7 @@ async fn run(seed: u64, operations: usize) -> Vec<String> {
 /// The real server panics where a Service that came to be through its status, and so without an address, becomes an
 /// ExternalName. Whether the other one refused it as well shows later, in what both have.
 fn may_panic(operation: &Operation) -> bool {
-    generate::KINDS[operation.kind].plural == "services"
+    KINDS[operation.kind].plural == "services"
         && matches!(operation.action, Action::Update { .. } | Action::Patch { .. })
 }
 

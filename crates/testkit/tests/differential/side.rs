@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use tombolo_testkit::Cluster;
 
 use crate::NAMESPACES;
-use crate::generate::{Action, KINDS, NO_UID, Operation, Reference};
+use crate::generate::{Action, NO_UID, Operation, Reference};
+use crate::kinds::KINDS;
 use crate::normalize::Names;
 
 /// The object that ends every watch.
