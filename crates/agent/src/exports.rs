@@ -28,7 +28,7 @@ use tombolo_model::conditions::{Address, ExportState, of_export};
 use tombolo_model::offer::{Refusal, offer};
 use tombolo_model::slices::{self, Publication};
 use tombolo_model::{Merged, happening, merge, names};
-use tombolo_runtime::{Boxed, Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time, try_abreast};
+use tombolo_runtime::{Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time};
 
 pub(crate) use self::cut_off::CutOff;
 
@@ -40,7 +40,7 @@ use crate::edition::Edition;
 use crate::membership::report_pace;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared, hurry_on_return};
-use crate::slices::{ABREAST, replaceable};
+use crate::slices::{Call, replaceable, write_all};
 use crate::write::{Extent, delete, in_the_way, is_ours, merge_params, put};
 
 /// A hub that does not answer must leave some of an attempt for saying so on the export.
@@ -117,8 +117,10 @@ impl<E: Edition> Exports<E> {
                 }
             },
             Err(refusal) => {
-                self.withdraw(service).await?;
-                self.tell(service, export, Some(&refusal), Versions::default()).await
+                // What is wrong with the export is said whether or not the hub answers.
+                let gone = in_time(LONGEST_OFFER, self.withdraw(service)).await;
+                let next = self.tell(service, export, Some(&refusal), Versions::default()).await?;
+                gone.map(|()| next)
             }
         }
     }
@@ -199,7 +201,7 @@ impl<E: Edition> Exports<E> {
             add_drops(&mut dropped, selected.dropped);
             wanted.extend(selected.slice.map(|slice| (slice.name_any(), slice)));
         }
-        let calls = wanted.iter().map(|(name, slice)| -> Boxed<'_, Result<Option<String>, Error>> {
+        let calls = wanted.iter().map(|(name, slice)| -> Call<'_, Option<String>> {
             let (api, current, ledger) = (&api, held.get(name).cloned(), &self.shared.ledgers.hub_slices);
             Box::pin(async move {
                 let current = replaceable(api, current, slice).await?;
@@ -207,9 +209,11 @@ impl<E: Edition> Exports<E> {
                 Ok(written.as_ref().or(current.as_deref()).and_then(ResourceExt::resource_version))
             })
         });
-        for version in try_abreast(ABREAST, calls.collect()).await? {
-            versions.others.include_slice(version.as_deref());
+        let (written, refusal) = write_all(calls.collect()).await?;
+        if let Some(refusal) = refusal {
+            return Err(refusal);
         }
+        written.iter().for_each(|version| versions.others.include_slice(version.as_deref()));
         for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {
             delete(&api, &**stale).await?;
         }

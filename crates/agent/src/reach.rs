@@ -1,42 +1,52 @@
 //! Whether the hub takes this cluster's heartbeats.
 //!
 //! The others let go of a cluster whose heartbeats stay away. Nobody can tell it so, since the hub is out of its reach, but it
-//! can count as well as they do.
+//! can count as well as they do. When the hub is back they need a moment until they have brought in again what they let go of,
+//! and so does this cluster with theirs.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tombolo_runtime::Signal;
 
 /// When a heartbeat was taken last.
 pub(crate) struct Reach {
     dead_after: Duration,
+    /// How long the others take to bring in again what they let go of.
+    recovery: Duration,
     taken: Signal<Instant>,
+    /// When the hub was back after it had been lost.
+    back: Mutex<Option<Instant>>,
     listeners: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
 }
 
 impl Reach {
     /// One that begins now: a predecessor's last heartbeat may have been a moment ago.
-    pub(crate) fn new(dead_after: Duration) -> Self {
-        Self { dead_after, taken: Signal::new(Instant::now()), listeners: Mutex::default() }
+    pub(crate) fn new(dead_after: Duration, recovery: Duration) -> Self {
+        let (taken, listeners) = (Signal::new(Instant::now()), Mutex::default());
+        Self { dead_after, recovery, taken, back: Mutex::default(), listeners }
     }
 
     /// Takes note of a heartbeat that was sent at this time and has been taken.
     pub(crate) fn note(&self, sent: Instant) {
-        let was_lost = self.is_lost();
-        self.taken.set(sent);
-        if was_lost {
-            self.tell();
+        if self.is_silent() {
+            *self.back.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
+        self.taken.set(sent);
     }
 
-    /// Whether no heartbeat was taken for so long that the others may have let this cluster go.
+    /// Whether no heartbeat was taken for so long that the others may have let this cluster go, or they may not have it again yet.
     pub(crate) fn is_lost(&self) -> bool {
+        let back = *self.back.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_silent() || back.is_some_and(|back| back.elapsed() < self.recovery)
+    }
+
+    fn is_silent(&self) -> bool {
         self.taken.get().elapsed() >= self.dead_after
     }
 
-    /// Calls `listener` whenever the hub is lost, and when it is back.
+    /// Calls `listener` whenever the hub is lost, and when it is lost no more.
     pub(crate) fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
@@ -54,10 +64,12 @@ impl Reach {
         loop {
             let taken = self.taken.get();
             sleep_until(taken + self.dead_after).await;
-            if self.is_lost() {
+            if self.is_silent() {
                 tracing::warn!(after = ?self.dead_after, "the hub takes no heartbeats; others may let this cluster go");
                 self.tell();
                 self.taken.wait_for(|newest| newest > taken).await;
+                sleep(self.recovery).await;
+                self.tell();
             }
         }
     }
@@ -74,7 +86,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn losing_the_hub_and_finding_it_again_are_told_once_each() {
-        let (reach, told) = (Arc::new(Reach::new(Duration::from_secs(30))), Arc::new(AtomicUsize::new(0)));
+        let (reach, told) =
+            (Reach::new(Duration::from_secs(30), Duration::from_secs(5)), AtomicUsize::new(0));
+        let (reach, told) = (Arc::new(reach), Arc::new(told));
         let (count, watching) = (told.clone(), reach.clone());
         reach.on_change(move || {
             count.fetch_add(1, Ordering::SeqCst);
@@ -91,8 +105,11 @@ mod tests {
         sleep(Duration::from_secs(600)).await;
         expect(true, 1);
         reach.note(Instant::now());
+        sleep(Duration::from_secs(4)).await;
+        expect(true, 1);
+        sleep(Duration::from_secs(2)).await;
         expect(false, 2);
-        sleep(Duration::from_secs(31)).await;
+        sleep(Duration::from_secs(25)).await;
         expect(true, 3);
     }
 }

@@ -74,7 +74,8 @@ pub(crate) struct Ledgers {
 
 impl Shared {
     pub(crate) fn new(config: Config, member: Client, hub: Client, metrics: Metrics) -> Self {
-        let (places, memberships, reach) = (Cache::new(), Cache::new(), Reach::new(config.dead_after));
+        let (places, memberships) = (Cache::new(), Cache::new());
+        let reach = Reach::new(config.dead_after, config.heartbeat + RECOVERY);
         let offers = Cache::grouped(|offer: &ServiceOffer| vec![by_name(&offer.name_any())]);
         let hub_slices = Cache::grouped(|slice| by_own_label(slice, OFFER_LABEL).into_iter().collect());
         let services = Cache::new();
@@ -228,6 +229,9 @@ pub(crate) fn hurry_on_return<T: Ord + Clone + Send + 'static>(shared: &Shared, 
     let queue = queue.clone();
     shared.on_return(move || queue.hurry());
 }
+
+/// How long clusters take, once they hear one another's heartbeats again, to renew leases and write slices.
+const RECOVERY: Duration = Duration::from_secs(4);
 
 /// How often the lease of a source that lives is renewed: not with every heartbeat, since in a large supercluster those
 /// would be most of what is written, but often enough for one to fail.

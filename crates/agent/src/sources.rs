@@ -20,7 +20,9 @@ use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::tombolo::{HEARTBEAT, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL};
 use tombolo_model::liveness::{self, Beat, Liveness, Patience, Pulse};
 use tombolo_model::{ClusterId, names};
-use tombolo_runtime::{Boxed, Controller, Key, Next, Queue, in_time, try_abreast, unless_there, with_causes};
+use tombolo_runtime::{
+    Boxed, Controller, Key, Next, Queue, in_time, is_refusal, try_abreast, unless_there, with_causes,
+};
 
 use crate::shared::{Shared, source_of};
 use crate::write::{apply_params, delete, is_ours, merge_params};
@@ -138,7 +140,8 @@ impl Keeper {
         if *cluster == self.shared.config.cluster {
             return Liveness::Alive;
         }
-        let beat = self.beat(cluster);
+        // What is listed first is no sign of life: until then, and not only until the heartbeats are there, nobody is heard.
+        let beat = self.beat(cluster).filter(|_| self.met);
         let lease = self.shared.source_lease(cluster);
         let was_dead =
             lease.as_ref().and_then(|lease| lease.spec.as_ref()).is_some_and(liveness::is_released);
@@ -200,7 +203,7 @@ impl Keeper {
         let Ok(outcomes) = try_abreast(ABREAST, calls).await;
         // Only who takes all that is due is heard: leases that could not be renewed must not count as abandoned because others
         // were.
-        let answers = outcomes.iter().all(|(_, outcome)| is_answer(outcome));
+        let answers = outcomes.iter().all(|(_, outcome)| outcome.as_ref().err().is_none_or(is_refusal));
         self.shared.note_answer(&mut self.answers, answers);
         if answers && outcomes.iter().any(|(_, outcome)| outcome.is_ok()) {
             self.shared.own_ear.hear();
@@ -268,15 +271,6 @@ impl Keeper {
             }
             other => other.map(|_| ()),
         }
-    }
-}
-
-/// Whether a server did answer, be it with a refusal; one that has no time or is out of order did not.
-fn is_answer(outcome: &Result<(), Error>) -> bool {
-    match outcome {
-        Ok(()) => true,
-        Err(Error::Api(status)) => status.code < 500 && status.code != 429,
-        Err(_) => false,
     }
 }
 

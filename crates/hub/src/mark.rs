@@ -17,7 +17,7 @@ use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Error, ResourceExt};
 use tokio::time::{MissedTickBehavior, interval};
 use tombolo_api::tombolo::HEARTBEAT;
-use tombolo_runtime::{Change, Key, in_time, is_place_gone, unless_there, with_causes};
+use tombolo_runtime::{Change, Key, in_time, is_place_gone, is_refusal, unless_there, with_causes};
 
 use crate::shared::{Shared, WRITER};
 
@@ -46,7 +46,7 @@ pub(crate) async fn gone_back(shared: Arc<Shared>) {
     loop {
         ticks.tick().await;
         let outcome = in_time(RENEW_EVERY, renew(&shared, &api, &mut left)).await;
-        if is_answer(&outcome) {
+        if outcome.as_ref().err().is_none_or(is_refusal) {
             shared.ear.note_answer();
         }
         match outcome {
@@ -59,15 +59,6 @@ pub(crate) async fn gone_back(shared: Arc<Shared>) {
                 }
             }
         }
-    }
-}
-
-/// Whether the server itself has spoken, if only to refuse: not somebody on the way, nor nobody.
-fn is_answer<T>(outcome: &Result<T, Error>) -> bool {
-    match outcome {
-        Ok(_) => true,
-        Err(Error::Api(status)) => status.code < 500,
-        Err(_) => false,
     }
 }
 

@@ -48,6 +48,6 @@ pub use self::token::request_token;
 pub use self::trim::{trim_annotations, trim_metadata};
 pub use self::work::{
     Controller, LONGEST_ATTEMPT, Next, in_time, is_absent, is_already_there, is_conflict, is_not_found,
-    is_place_gone, unless_gone, unless_there, work,
+    is_place_gone, is_refusal, unless_gone, unless_there, work,
 };
 pub use self::write::{Extent, Kind, delete, delete_unchanged, find, holds, put};

@@ -105,6 +105,11 @@ pub fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.code == 409)
 }
 
+/// Whether a server has looked at a request and says no to it; not one that has no time, is out of order or is out of reach.
+pub fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code < 500 && status.code != 429)
+}
+
 /// Whether a new object has the name of one that is there. Another conflict says nothing of that kind.
 pub fn is_already_there(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.is_already_exists())

@@ -41,8 +41,11 @@ pub struct FaultPlan {
     pub cut_watch: f64,
     /// A watch takes so much longer for each of its pieces.
     pub lag: Duration,
-    /// What is written below a path that has this in it is refused with 403, as for want of room. Deletions are not.
-    pub over_quota: Option<&'static str>,
+    /// What is written below a path that has this in it is refused with this code: 403 as for want of room, else as too much
+    /// to do. Deletions are not.
+    pub not_stored: Option<(&'static str, u16)>,
+    /// What is read below a path that has this in it is answered with 503.
+    pub not_shown: Option<&'static str>,
 }
 
 impl Default for FaultPlan {
@@ -59,7 +62,8 @@ impl Default for FaultPlan {
             forgotten: 0.0,
             cut_watch: 0.0,
             lag: Duration::ZERO,
-            over_quota: None,
+            not_stored: None,
+            not_shown: None,
         }
     }
 }
@@ -219,8 +223,17 @@ impl Faults {
                 [(500, "InternalError"), (503, "ServiceUnavailable")][usize::from(self.coin())];
             return Some(status(code, reason, "injected"));
         }
-        if asked.stores && locked(&self.0.plan).over_quota.is_some_and(|part| asked.path.contains(part)) {
-            return Some(status(403, "Forbidden", "exceeded quota: injected"));
+        let not_stored = locked(&self.0.plan).not_stored.filter(|(part, _)| asked.path.contains(part));
+        if let Some((_, code)) = not_stored.filter(|_| asked.stores) {
+            return Some(match code {
+                403 => status(403, "Forbidden", "exceeded quota: injected"),
+                429 => status(429, "TooManyRequests", "injected"),
+                code => status(code, "ServiceUnavailable", "injected"),
+            });
+        }
+        let not_shown = locked(&self.0.plan).not_shown.is_some_and(|part| asked.path.contains(part));
+        if not_shown && !asked.writes {
+            return Some(status(503, "ServiceUnavailable", "injected"));
         }
         if asked.writes && self.happens(|plan| plan.conflict) {
             return Some(status(409, "Conflict", "Operation cannot be fulfilled: injected"));

@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tombolo_api::mcs;
 use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER, OFFER_LABEL};
-use tombolo_testkit::{Outage, embedded_only, linger, until, within};
+use tombolo_testkit::{FaultPlan, Outage, embedded_only, linger, until, within};
 
 use crate::fleet::{Fleet, Member};
 
@@ -68,6 +68,25 @@ async fn a_source_that_was_dead_before_a_restart_without_the_hub_stays_dead_with
         linger(Duration::from_secs(1)).await;
         let found = fleet.members[2].imported(Some("a")).await;
         assert!(found.is_empty(), "its last heartbeat is no sign of life: {found:?}");
+    }
+    until("b is there", || async { fleet.members[2].imported(None).await == ["10.2.0.1"] }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_was_dead_before_a_restart_stays_dead_when_heartbeats_are_listed_before_all_else() {
+    let mut fleet = shared_service().await;
+    fleet.kill(0);
+    let c = &fleet.members[2];
+    until("a is dead", || async { c.imported(None).await == ["10.2.0.1"] }).await;
+    c.hub_link.plan(FaultPlan { not_shown: Some("/serviceoffers"), ..FaultPlan::default() });
+    fleet.restart(2, |_| ());
+    for moment in 0..16 {
+        linger(Duration::from_secs(1)).await;
+        let found = fleet.members[2].imported(Some("a")).await;
+        assert!(found.is_empty(), "its last heartbeat is no sign of life: {found:?}");
+        if moment == 8 {
+            fleet.members[2].hub_link.heal();
+        }
     }
     until("b is there", || async { fleet.members[2].imported(None).await == ["10.2.0.1"] }).await;
 }
@@ -188,8 +207,26 @@ async fn exports_do_not_say_that_they_are_everywhere_when_others_have_let_their_
         linger(Duration::from_secs(60)).await;
         assert_eq!(said_everywhere(a).await, ["Unknown", "Unknown"], "{outage:?}");
         a.hub_link.heal();
-        until("true again", || async { said_everywhere(a).await == ["True", "True"] }).await;
-        until("imported again", || async { !b.imported(Some("a")).await.is_empty() }).await;
+        until("true again", || async { said_everywhere(a).await.contains(&"True".to_owned()) }).await;
+        assert!(!b.imported(Some("a")).await.is_empty(), "{outage:?}: not before it is imported again");
+        until("both", || async { said_everywhere(a).await == ["True", "True"] }).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_whose_service_goes_while_the_hub_is_away_says_so() {
+    for outage in [Outage::Refused, Outage::Silent] {
+        let fleet = exported_twice().await;
+        let a = &fleet.members[0];
+        a.hub_link.outage(outage);
+        a.remove_service().await;
+        within(Duration::from_secs(20), "said of both", || async {
+            let [valid, ready] = ["Valid", "Ready"].map(|type_| a.mcs_condition(type_));
+            let status = |condition: Option<(String, _, _)>| condition.map(|(status, ..)| status);
+            (status(valid.await).as_deref(), status(ready.await).as_deref()) == (Some("False"), Some("False"))
+        })
+        .await;
+        a.hub_link.heal();
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::ResourceExt as _;
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tombolo_api::kep;
-use tombolo_testkit::{Outage, linger, until};
+use tombolo_testkit::{FaultPlan, Outage, linger, until};
 
 use crate::fleet::{Fleet, Member};
 
@@ -158,4 +160,22 @@ async fn an_initialized_export_has_a_finalizer_and_stays_until_its_offer_is_take
             && b.kep_import().await.is_none()
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_endpoint_goes_while_a_server_is_too_busy_for_those_that_take_its_place() {
+    for code in [429, 503] {
+        let fleet = Fleet::of(2).await;
+        let [a, b] = &fleet.members[..] else { unreachable!() };
+        a.serve(80, &["10.1.0.1"]).await;
+        a.export_mcs().await;
+        until("imported", || async { b.imported(None).await == ["10.1.0.1"] }).await;
+        b.own_link.plan(FaultPlan { not_stored: Some(("/endpointslices", code)), ..FaultPlan::default() });
+        a.slice("echo-2", "http", &json!([{"addresses": ["10.1.0.2"]}])).await;
+        a.api::<EndpointSlice>().delete("echo-1", &DeleteParams::default()).await.unwrap();
+        linger(Duration::from_secs(10)).await;
+        assert_eq!(b.imported(None).await, ["10.1.0.1"], "{code}");
+        b.own_link.heal();
+        until("replaced", || async { b.imported(None).await == ["10.1.0.2"] }).await;
+    }
 }

@@ -315,8 +315,8 @@ async fn a_work_that_is_refused_is_named_and_keeps_nothing_from_being_withdrawn(
     let member3 = &fleet.members[2];
     until("shared", || async { member3.reached().await.len() == 2 }).await;
     until("the conditions are true", || async { fleet.all_true().await }).await;
-    let over_quota = Some("/karmada-es-member2/works");
-    fleet.link.plan(FaultPlan { over_quota, ..FaultPlan::default() });
+    let not_stored = Some(("/karmada-es-member2/works", 403));
+    fleet.link.plan(FaultPlan { not_stored, ..FaultPlan::default() });
     let mut changed = template();
     changed["spec"]["ports"][0]["port"] = json!(81);
     apply::<Service>(&fleet.hub.client(), NAMESPACE, &changed).await;
