@@ -11,7 +11,7 @@ use tombolo_api::tombolo::ServiceRef;
 use tombolo_model::multi_cluster_service::{self, Version, is_collectable, same_ports, serves, translate};
 use tombolo_model::names;
 use tombolo_runtime::{
-    Change, Controller, Extent, Key, Next, Queue, delete, find, is_conflict, put, unless_there,
+    Change, Controller, Extent, Key, Next, Queue, delete, find, is_conflict, is_refusal, put, unless_there,
 };
 
 use crate::attach::{Attachments, Wish, is_local_first, service_of};
@@ -175,9 +175,12 @@ impl Executor {
             }
         }
         let again = results.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()?.look_again_in).min();
-        // Caches that are late make conflicts: nothing to tell anybody.
-        if !attempt.as_ref().is_err_and(is_conflict) {
-            self.tidings.bring(work, results);
+        match &attempt {
+            // Caches that are late make conflicts: nothing to tell anybody.
+            Err(error) if is_conflict(error) => {}
+            // A server that is busy or out of reach for a moment is soon asked again.
+            Err(error) if !is_refusal(error) => self.tidings.bring_later(work, results),
+            _ => self.tidings.bring(work, results),
         }
         attempt.map(|()| again.map_or(Next::Rest, Next::Again))
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kube::{Error, ResourceExt as _};
 use tombolo_api::karmada::work::Work;
@@ -12,6 +13,9 @@ use tombolo_runtime::{Controller, Next, Queue};
 
 use crate::shared::Shared;
 use crate::status::{Results, tell_applied};
+
+/// How long an attempt that may succeed in a moment is not talked about.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What became of a Work.
 struct News {
@@ -33,9 +37,18 @@ impl Tidings {
 
     /// Has it said what became of a Work, instead of what became of it before.
     pub(crate) fn bring(&self, work: Arc<Work>, results: Results) {
+        self.queue.add(self.keep(work, results));
+    }
+
+    /// The same, unless something newer is brought before long.
+    pub(crate) fn bring_later(&self, work: Arc<Work>, results: Results) {
+        self.queue.add_after(self.keep(work, results), PATIENCE);
+    }
+
+    fn keep(&self, work: Arc<Work>, results: Results) -> String {
         let name = work.name_any();
         self.news().insert(name.clone(), Arc::new(News { work, results }));
-        self.queue.add(name);
+        name
     }
 
     /// There is nothing to say of a Work.
@@ -83,5 +96,25 @@ impl Controller for Teller {
         tell_applied(&self.shared, &news.work, &news.results).await?;
         self.tidings.said(item, &news);
         Ok(Next::Rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+    use tombolo_api::karmada::work::WorkSpec;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_pass_is_told_after_a_while_and_what_is_newer_at_once() {
+        let (tidings, start) = (Tidings::default(), Instant::now());
+        let work = Arc::new(Work::new("w", WorkSpec::default()));
+        tidings.bring_later(work.clone(), Results::new());
+        assert_eq!((tidings.queue.next().await.as_str(), start.elapsed()), ("w", PATIENCE));
+        tidings.bring_later(work.clone(), Results::new());
+        tidings.bring(work, vec![(None, Err("no".to_owned()))]);
+        assert_eq!((tidings.queue.next().await.as_str(), start.elapsed()), ("w", PATIENCE));
+        assert_eq!(tidings.newest("w").map(|news| news.results.len()), Some(1), "the newest");
     }
 }
