@@ -17,7 +17,7 @@ use tombolo_api::tombolo::{
 use tombolo_api::{kep, mcs};
 use tombolo_model::ClusterId;
 use tombolo_model::strategy::{Situation, Step, plan};
-use tombolo_runtime::{Boxed, Kind, delete, is_absent, unless_gone};
+use tombolo_runtime::{Boxed, Kind, delete, is_absent, is_conflict, unless_gone};
 
 use crate::write::{MANAGER, is_ours, merge_params};
 
@@ -122,13 +122,33 @@ async fn release<K: Kind>(member: &Client, finalizer: &str, said: &[&str]) -> Re
     let found: Vec<K> = all(member, &ListParams::default()).await?;
     for object in &found {
         set_finalizers(member, object, &[finalizer]).await?;
-        let shown = serde_json::to_value(object).map_err(Error::SerdeError)?;
-        let Some(kept) = conditions_of_others(&shown, said) else { continue };
-        let rest = json!({"status": {"conditions": kept}});
-        let api = api_of(member, object);
-        unless_gone(api.patch_status(&object.name_any(), &merge_params(), &Patch::Merge(&rest)).await)?;
+        take_conditions(&api_of(member, object), object, said).await?;
     }
     Ok(found.len())
+}
+
+/// Takes the conditions of agents from an object. Others may write theirs at the same moment: then it is looked at again.
+async fn take_conditions<K: Kind>(api: &Api<K>, listed: &K, said: &[&str]) -> Result<(), Error> {
+    if rest_of(listed, said)?.is_none() {
+        return Ok(());
+    }
+    let name = listed.name_any();
+    while let Some(object) = api.get_opt(&name).await? {
+        let Some(rest) = rest_of(&object, said)? else { break };
+        match api.patch_status(&name, &merge_params(), &Patch::Merge(&rest)).await {
+            Err(error) if is_conflict(&error) => {}
+            outcome => return unless_gone(outcome),
+        }
+    }
+    Ok(())
+}
+
+/// The patch that leaves the conditions of others as they are in this version of an object; `None` where agents have none.
+fn rest_of<K: Kind>(object: &K, said: &[&str]) -> Result<Option<Value>, Error> {
+    let shown = serde_json::to_value(object).map_err(Error::SerdeError)?;
+    let metadata = json!({"resourceVersion": object.resource_version()});
+    let kept = conditions_of_others(&shown, said);
+    Ok(kept.map(|kept| json!({"metadata": metadata, "status": {"conditions": kept}})))
 }
 
 /// The conditions without those of agents; `None` where agents have none.
