@@ -11,9 +11,9 @@ use tokio::sync::OnceCell;
 use crate::version::minor;
 
 const CLOSE: &str = "PreferClose";
-/// The first minor version of Kubernetes 1 with the field, and with `PreferClose`.
-const WITH_CLOSE: u32 = 30;
-/// The first that takes `PreferSameZone` and `PreferSameNode` unless told otherwise.
+/// The first minor version of Kubernetes 1 that keeps the field, and takes `PreferClose`, unless told otherwise.
+const WITH_CLOSE: u32 = 31;
+/// The first that takes `PreferSameZone` and `PreferSameNode`, too.
 const WITH_ALL: u32 = 34;
 
 /// What is known of the server.
@@ -71,9 +71,9 @@ mod tests {
             ("37", "PreferSameNode", Some("PreferSameNode")),
             ("34", "PreferSameZone", Some("PreferSameZone")),
             ("33+", "PreferSameZone", Some("PreferClose")),
-            ("30", "PreferSameNode", Some("PreferClose")),
-            ("31", "PreferClose", Some("PreferClose")),
-            ("29", "PreferClose", None),
+            ("31", "PreferSameNode", Some("PreferClose")),
+            ("32", "PreferClose", Some("PreferClose")),
+            ("30", "PreferClose", None),
             ("", "PreferSameNode", Some("PreferSameNode")),
         ] {
             let (distributions, client) = (Distributions::default(), server(minor));
