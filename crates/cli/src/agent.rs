@@ -124,7 +124,8 @@ fn announce(arguments: &Arguments, config: &Config) {
 }
 
 /// Asks the hub whether it takes this cluster. Only an answer counts: a hub out of reach, or one that says nothing, may come back.
-/// And whoever has brought in something keeps it for as long as it may be kept, and lets go of it then, whatever the hub says.
+/// And whoever has brought in something keeps it for as long as it may be kept, and lets go of it then, unless it has no right to its
+/// name: two must not speak under one.
 async fn ask_hub(agent: &Agent, config: &Config, member: &Client) -> Result<(), Failure> {
     let namespace = names::hub_namespace(&config.cluster);
     let refused = |cause: Error| {
