@@ -78,8 +78,12 @@ async fn a_source_that_was_dead_before_a_restart_stays_dead_when_heartbeats_are_
     fleet.kill(0);
     let c = &fleet.members[2];
     until("a is dead", || async { c.imported(None).await == ["10.2.0.1"] }).await;
-    c.hub_link.plan(FaultPlan { not_shown: Some("/serviceoffers"), ..FaultPlan::default() });
+    c.hub_link.outage(Outage::Refused);
     fleet.restart(2, |_| ());
+    linger(Duration::from_secs(5)).await;
+    let link = &fleet.members[2].hub_link;
+    link.plan(FaultPlan { not_shown: Some("/serviceoffers"), ..FaultPlan::default() });
+    link.outage(Outage::None);
     for moment in 0..16 {
         linger(Duration::from_secs(1)).await;
         let found = fleet.members[2].imported(Some("a")).await;
