@@ -105,7 +105,9 @@ impl Folder {
         let recovered =
             recovery::recover(&octets, now).map_err(|damage| DataError::damaged(&path, &damage))?;
         let length = recovered.cut.unwrap_or(octets.len()) as u64;
-        let log = Log::open(&path, length).map_err(DataError::file("open", &path))?;
+        // A process that was killed while it put this log in its place may have left that to the page cache, too.
+        let log = Log::open(&path, length).and_then(|log| self.sync().map(|()| log));
+        let log = log.map_err(DataError::file("open", &path))?;
         if recovered.cut.is_some() {
             tracing::warn!(path = %path.display(), from = octets.len(), to = length, "an unfinished write was cut off");
         }
