@@ -165,39 +165,50 @@ fn part(asked: &Asked<'_>, call: &mut Call<'_>, name: &str, subresource: &str) -
         _ => "CreateOptions",
     };
     call.options = asked.query.write_options(asked.agent(), kind)?;
-    let body = |kind: &str| decode::object(asked.headers, &asked.body, kind);
+    if subresource == "scale" && call.resource.traits.scale {
+        return scale(asked, call, name);
+    }
+    let body = |api_version: &str, kind: &str| body(asked, call, api_version, kind);
     match (subresource, &asked.method) {
-        ("scale", method) if call.resource.traits.scale => scale(asked, call, name, method),
         ("binding", &Method::POST) if call.resource.is("", "pods") => {
-            operation::bind(call, name, &body("Binding")?)?;
+            operation::bind(call, name, &body("v1", "Binding")?)?;
             Ok(reply(StatusCode::CREATED, &success(None)))
         }
         ("eviction", &Method::POST) if call.resource.is("", "pods") => {
-            operation::evict(call, name, &body("Eviction")?)?;
+            operation::evict(call, name, &body("policy/v1", "Eviction")?)?;
             Ok(reply(StatusCode::CREATED, &success(None)))
         }
         ("finalize", &Method::PUT) if call.resource.is("", "namespaces") => {
-            shown(asked, call, StatusCode::OK, &operation::finalize(call, name, &body("Namespace")?)?)
+            let stored = operation::finalize(call, name, &body("v1", "Namespace")?)?;
+            shown(asked, call, StatusCode::OK, &stored)
         }
         ("token", &Method::POST) if call.resource.is("", "serviceaccounts") => {
-            review::token(asked, call, name, body("TokenRequest")?)
+            review::token(asked, call, name, body("authentication.k8s.io/v1", "TokenRequest")?)
         }
         _ => Err(Status::no_resource()),
     }
 }
 
-fn scale(asked: &Asked<'_>, call: &mut Call<'_>, name: &str, method: &Method) -> Answer {
+/// The body of a request that has a type of its own.
+fn body(asked: &Asked<'_>, call: &Call<'_>, api_version: &str, kind: &str) -> Result<Value, Status> {
+    operation::decoded(call, api_version, kind, decode::object(asked.headers, &asked.body, kind)?)
+}
+
+fn scale(asked: &Asked<'_>, call: &mut Call<'_>, name: &str) -> Answer {
+    const VERSION: &str = "autoscaling/v1";
     call.part = Part::Scale;
-    let value = match *method {
+    let value = match asked.method {
         Method::GET => operation::read_scale(call, name)?,
         Method::PUT => {
-            let wanted = decode::object(asked.headers, &asked.body, "Scale")?;
+            let wanted = body(asked, call, VERSION, "Scale")?;
             operation::write_scale(call, name, |_| Ok(wanted))?
         }
         Method::PATCH => {
             let (kind, patch) = decode::patch(asked.headers, &asked.body, call, false)?;
             let call = &*call;
-            operation::write_scale(call, name, |scale| operation::patched(call, kind, scale, &patch))?
+            let change = |scale| operation::patched(call, kind, scale, &patch);
+            let change = |scale| operation::decoded(call, VERSION, "Scale", change(scale)?);
+            operation::write_scale(call, name, change)?
         }
         _ => return Err(Status::method_not_allowed()),
     };
@@ -295,7 +306,7 @@ fn delete_options(asked: &Asked<'_>, call: &Call<'_>) -> Result<DeleteOptions, S
     } else {
         decode::object(asked.headers, &asked.body, "DeleteOptions")?
     };
-    let options = DeleteOptions::parse(&body)?;
+    let options = DeleteOptions::parse(body)?;
     if call.resource.is("batch", "jobs") && options.says_nothing_of_dependents() {
         call.warn(
             "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \

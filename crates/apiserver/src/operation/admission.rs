@@ -147,17 +147,35 @@ pub(super) fn decode_merged(call: &Call<'_>, value: &mut Value) -> Result<(), St
         Source::Builtin(None) => Decoded::default(),
         Source::Custom { .. } => decode_custom(resource, value),
     };
+    complain(call, decoded, &resource.version, &resource.kind)?;
+    to_stored(resource, value);
+    Ok(())
+}
+
+/// The same for what is sent to a part of an object and has a type of its own: a scale, a binding, an eviction. Null is one with
+/// nothing in it.
+pub(crate) fn decoded(
+    call: &Call<'_>,
+    api_version: &str,
+    kind: &str,
+    mut value: Value,
+) -> Result<Value, Status> {
+    let Some(ty) = types::find(api_version, kind).filter(|_| !value.is_null()) else { return Ok(value) };
+    complain(call, types::check(ty, &mut value), api_version, kind)?;
+    Ok(value)
+}
+
+/// Refuses what cannot be decoded, and says as much about the rest as the client wants to hear.
+fn complain(call: &Call<'_>, decoded: Decoded, version: &str, kind: &str) -> Result<(), Status> {
     let complaints = decoded.complaints(&call.options.duplicates);
     let strict = call.options.validation == FieldValidation::Strict && !complaints.is_empty();
     let strict = strict.then(|| format!("strict decoding error: {}", complaints.join(", ")));
     if let Some(error) = decoded.error.or(strict) {
-        let message = types::cannot_be_handled(&resource.version, &resource.kind, &error);
-        return Err(Status::bad_request(message));
+        return Err(Status::bad_request(types::cannot_be_handled(version, kind, &error)));
     }
     if call.options.validation == FieldValidation::Warn {
         complaints.into_iter().for_each(|sentence| call.warn(sentence));
     }
-    to_stored(resource, value);
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use crate::registry::Resource;
 use crate::rules::namespace;
 use crate::status::{Status, Subject};
 use crate::store::{Key, Page, Stored};
+use crate::types;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -49,8 +50,21 @@ pub(crate) enum Deleted {
 }
 
 impl DeleteOptions {
-    /// Reads a decoded `DeleteOptions` object; everything that is wrong with it at once.
-    pub(crate) fn parse(value: &Value) -> Result<Self, Status> {
+    /// Reads a `DeleteOptions` object; everything that is wrong with it at once.
+    pub(crate) fn parse(mut value: Value) -> Result<Self, Status> {
+        let text = |field| value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+        if let Some(other) = text("kind").filter(|kind| *kind != "DeleteOptions") {
+            let version = text("apiVersion").unwrap_or("meta.k8s.io/v1");
+            return Err(Status::bad_request(format!(
+                "no kind {other:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            )));
+        }
+        // Who tries something with a word where a list belongs must not do it in earnest.
+        if let Some(ty) = types::find("v1", "DeleteOptions").filter(|_| !value.is_null())
+            && let Some(error) = types::check(ty, &mut value).error
+        {
+            return Err(Status::bad_request(error));
+        }
         let orphan = value.get("orphanDependents").and_then(Value::as_bool);
         let policy = value.get("propagationPolicy").filter(|policy| !policy.is_null());
         let mut wrong = Vec::new();
@@ -74,7 +88,7 @@ impl DeleteOptions {
         let older = orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background });
         // A negative grace period means the shortest one there is.
         let grace_seconds = value.get("gracePeriodSeconds").and_then(Value::as_i64);
-        let precondition = |field| object::text(value, &["preconditions", field]).map(str::to_owned);
+        let precondition = |field| object::text(&value, &["preconditions", field]).map(str::to_owned);
         Ok(Self {
             propagation: named.flatten().or(older),
             orphan,

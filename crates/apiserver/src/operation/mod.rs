@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-pub(crate) use self::admission::present;
+pub(crate) use self::admission::{decoded, present};
 pub(crate) use self::create::create;
 pub(crate) use self::delete::{DeleteOptions, Deleted, delete, delete_collection};
 pub(crate) use self::patch::{PatchKind, patch, patched};

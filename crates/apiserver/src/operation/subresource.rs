@@ -133,7 +133,7 @@ pub(crate) fn evict(call: &Call<'_>, name: &str, eviction: &Value) -> Result<Del
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    let mut options = DeleteOptions::parse(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
+    let mut options = DeleteOptions::parse(eviction.get("deleteOptions").cloned().unwrap_or_default())?;
     options.dry_run |= call.options.dry_run;
     delete(call, name, &options)
 }

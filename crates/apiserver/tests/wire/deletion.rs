@@ -208,6 +208,38 @@ async fn a_dry_run_counts_where_the_options_are_and_nowhere_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn options_of_another_type_delete_nothing() {
+    let wire = Wire::new();
+    let path = format!("{CONFIG_MAPS}/a");
+    wire.create(CONFIG_MAPS, &config_map("a")).await;
+    let cases = [
+        (json!({"dryRun": "All"}), "string into Go struct field DeleteOptions.dryRun of type []string"),
+        (
+            json!({"preconditions": {"uid": 5}}),
+            "number into Go struct field Preconditions.preconditions.uid of type types.UID",
+        ),
+        (
+            json!({"gracePeriodSeconds": "0"}),
+            "string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+        ),
+    ];
+    for (options, why) in cases {
+        for path in [&path, CONFIG_MAPS] {
+            let reply = wire.delete_with(path, &options).await;
+            reply.refuses(400, "BadRequest", &format!("json: cannot unmarshal {why}"));
+        }
+    }
+    assert_eq!(wire.delete_with(&path, &json!([])).await.code, 400);
+    let reply = wire.delete_with(&path, &json!({"kind": "Pod", "apiVersion": "v1"})).await;
+    let message = "no kind \"Pod\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\"";
+    reply.refuses(400, "BadRequest", message);
+    wire.get(&path).await.ok(200);
+    // Nothing at all is no options.
+    wire.delete_with(&path, &Value::Null).await.ok(200);
+    wire.get(&path).await.ok(404);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_older_way_to_speak_of_dependents_is_understood_and_answered_with_202() {
     let wire = Wire::new();
     let path = format!("{CONFIG_MAPS}/a");

@@ -43,6 +43,31 @@ async fn who_scales_owns_the_replicas_and_is_written_down_with_the_part() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_part_of_another_type_changes_nothing() {
+    let wire = Wire::new();
+    let mut scaled = deployment("web");
+    scaled["spec"]["replicas"] = json!(2);
+    wire.create(DEPLOYMENTS, &scaled).await;
+    wire.create(PODS, &pod("a")).await;
+    let path = format!("{DEPLOYMENTS}/web/scale");
+    let wrong = json!({"spec": {"replicas": "3"}});
+    let why = "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32";
+    let message = format!("Scale in version \"v1\" cannot be handled as a Scale: {why}");
+    wire.put(&path, &wrong).await.refuses(400, "BadRequest", &message);
+    wire.patch(&path, MERGE, &wrong).await.refuses(400, "BadRequest", &message);
+    assert_eq!(wire.get(&path).await.ok(200)["spec"]["replicas"], 2);
+    let eviction = json!({"metadata": {"name": "a"}, "deleteOptions": {"dryRun": "All"}});
+    let why = "json: cannot unmarshal string into Go struct field DeleteOptions.deleteOptions.dryRun of type []string";
+    let message = format!("Eviction in version \"v1\" cannot be handled as a Eviction: {why}");
+    wire.post(&format!("{PODS}/a/eviction"), &eviction).await.refuses(400, "BadRequest", &message);
+    let binding = json!({"metadata": {"name": "a"}, "target": "n"});
+    let why = "json: cannot unmarshal string into Go struct field Binding.target of type v1.ObjectReference";
+    let message = format!("Binding in version \"v1\" cannot be handled as a Binding: {why}");
+    wire.post(&format!("{PODS}/a/binding"), &binding).await.refuses(400, "BadRequest", &message);
+    assert_eq!(wire.get(&format!("{PODS}/a")).await.ok(200)["spec"].get("nodeName"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_status_of_a_deployment_lets_no_labels_through_and_that_of_a_pod_no_owners() {
     let wire = Wire::new();
     wire.create(DEPLOYMENTS, &deployment("web")).await;
