@@ -147,9 +147,13 @@ fn put_item(out: &mut BytesMut, resource: &Resource, stored: &Stored) {
     }
 }
 
-fn is_shown_as_stored(resource: &Resource, stored: &Stored) -> bool {
-    let external_name = || object::text(&stored.value, &["spec", "type"]) == Some("ExternalName");
-    resource.view == View::Stored && !(resource.is("", "services") && external_name())
+pub(super) fn is_shown_as_stored(resource: &Resource, stored: &Stored) -> bool {
+    let text = |path: &[&str]| object::text(&stored.value, path);
+    match resource.view {
+        View::Stored => !(resource.is("", "services") && text(&["spec", "type"]) == Some("ExternalName")),
+        View::Renamed => text(&["apiVersion"]).is_some_and(|named| named == resource.api_version()),
+        View::Events => false,
+    }
 }
 
 fn shown(resource: &Resource, stored: &Stored) -> Value {

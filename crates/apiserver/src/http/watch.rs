@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::present::Presentation;
+use super::present::{Presentation, is_shown_as_stored};
 use crate::core::Core;
 use crate::object;
-use crate::registry::{Resource, View};
+use crate::registry::Resource;
 use crate::selector::Selector;
 use crate::status::Status;
 use crate::store::{Change, ChangeKind, Cursor, Stored};
@@ -241,7 +241,7 @@ impl Watch {
         if kind == "DELETED" && change.kind != ChangeKind::Deleted {
             return Some(self.line(kind, &left(change)));
         }
-        if self.presentation != Presentation::Object || self.resource.view != View::Stored {
+        if self.presentation != Presentation::Object || !is_shown_as_stored(&self.resource, &change.object) {
             return Some(self.line(kind, &change.object));
         }
         let natural = match change.kind {
@@ -252,7 +252,7 @@ impl Watch {
         if kind != natural {
             return Some(self.line(kind, &change.object));
         }
-        Some(change.line(|| encode(kind, &super::present::object_bytes(&self.resource, &change.object))))
+        Some(change.line(|| encode(kind, change.object.encoded.whole())))
     }
 
     fn line(&mut self, kind: &str, stored: &Stored) -> Bytes {

@@ -217,7 +217,7 @@ pub(super) fn to_stored(resource: &Resource, value: &mut Value) {
 
 /// The object as the version of the request shows it.
 pub(crate) fn present(resource: &Resource, stored: &Value) -> Value {
-    let mut value = from_stored(resource, stored);
+    let mut value = from_stored(resource, stored.clone());
     if resource.is("", "services") {
         service::on_read(&mut value);
     }
@@ -225,8 +225,7 @@ pub(crate) fn present(resource: &Resource, stored: &Value) -> Value {
 }
 
 /// From the stored version to the one of the request; what is only hidden from readers is still there.
-pub(super) fn from_stored(resource: &Resource, stored: &Value) -> Value {
-    let mut value = stored.clone();
+pub(super) fn from_stored(resource: &Resource, mut value: Value) -> Value {
     match resource.view {
         View::Stored => {}
         View::Renamed => {

@@ -12,7 +12,7 @@ use crate::invalid::FieldError;
 use crate::object;
 use crate::patch::apply::{self, Conflict, Kind, Misshapen};
 use crate::patch::{json, merge, strategic};
-use crate::registry::{Resource, View};
+use crate::registry::Resource;
 use crate::status::Status;
 use crate::store::Stored;
 
@@ -32,7 +32,7 @@ pub(crate) fn patch(call: &Call<'_>, name: &str, kind: PatchKind, patch: Value) 
     }
     let mut writer = call.core.store.write();
     let old = writer.get(&call.resource.collection, &call.key(name)).ok_or_else(|| call.not_found(name))?;
-    let mut value = patched(call, kind, admission::from_stored(call.resource, &old.value), &patch)?;
+    let mut value = patched(call, kind, admission::from_stored(call.resource, old.value.clone()), &patch)?;
     admission::identify(call, &mut value, Some(name))?;
     admission::decode(call, &mut value)?;
     update::replace(call, &mut writer, &old, value, Ownership::Update)
@@ -106,10 +106,7 @@ fn apply_in(
     let plan = apply::plan(live, applied, kind, &author, call.options.force)
         .map_err(|conflicts| refusal(&conflicts))?;
     // Only the merged object is decoded: what decoding fills in was not applied by anyone.
-    let mut merged = plan.object;
-    if call.resource.view != View::Stored {
-        merged = admission::from_stored(call.resource, &merged);
-    }
+    let mut merged = admission::from_stored(call.resource, plan.object);
     admission::decode_merged(call, &mut merged)?;
     let ownership = Ownership::Apply(plan.pending);
     match old {

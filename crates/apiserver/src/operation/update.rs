@@ -81,6 +81,8 @@ pub(super) fn replace(
     check_preconditions(call, &old.value, &value)?;
     keep_server_fields(&old.value, &mut value);
     keep_other_parts(call, &old.value, &mut value);
+    // What was kept may have been stored in another version.
+    admission::to_stored(call.resource, &mut value);
     admission::default(call, &mut value);
     admission::record_owners(call, ownership, Some(&old.value), &mut value);
     // What goes with its last finalizer is never stored, and shown to the writer as it was sent.

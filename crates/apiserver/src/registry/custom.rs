@@ -55,7 +55,7 @@ fn resource(definition: &Arc<Definition>, place: usize) -> Resource {
         shape: shape(version),
         source: Source::Custom { definition: definition.clone(), version: place },
         empty: None,
-        view: if version.name == stored.name { View::Stored } else { View::Renamed },
+        view: View::Renamed,
         stored_api_version: api_version(&definition.group, &stored.name),
     }
 }

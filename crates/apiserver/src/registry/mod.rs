@@ -82,7 +82,8 @@ pub(crate) enum Source {
 pub(crate) enum View {
     /// As they are stored.
     Stored,
-    /// With another `apiVersion`, otherwise the same.
+    /// With the `apiVersion` of this version, otherwise the same: they keep the one that was meant to be stored when they
+    /// were written.
     Renamed,
     /// `events.k8s.io` over core events.
     Events,

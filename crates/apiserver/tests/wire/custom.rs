@@ -57,6 +57,32 @@ async fn every_version_shows_the_same_object() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_outlive_the_version_they_were_stored_in() {
+    let wire = shop().await;
+    wire.create(WIDGETS, &widget("a")).await;
+    let store = |version: usize, is_it: bool| json!({"op": "replace", "path": format!("/spec/versions/{version}/storage"), "value": is_it});
+    let other = json!([store(0, false), store(1, true)]);
+    wire.patch(&format!("{DEFINITIONS}/widgets.shop.example"), JSON_PATCH, &other).await.ok(200);
+    for (place, version) in [(WIDGETS, "shop.example/v1"), (OLD_WIDGETS, "shop.example/v1beta1")] {
+        assert_eq!(wire.get(&format!("{place}/a")).await.ok(200)["apiVersion"], version);
+        assert_eq!(wire.get(place).await.ok(200)["items"][0]["apiVersion"], version);
+        let mut watch = wire.watch(place).await;
+        assert_eq!(watch.next().await.unwrap()["object"]["apiVersion"], version);
+    }
+    let path = format!("{OLD_WIDGETS}/a");
+    let stored = wire.get(&path).await.ok(200);
+    let status = json!({"status": {"replicas": 1}});
+    let patched = wire.patch(&format!("{path}/status"), MERGE, &status).await.ok(200);
+    assert_eq!(patched["apiVersion"], "shop.example/v1beta1");
+    let now = version(&patched).to_owned();
+    assert_ne!(version(&stored), now);
+    let unchanged = wire.patch(&path, MERGE, &json!({})).await.ok(200);
+    assert_eq!(version(&unchanged), now, "any write brought it into the new version");
+    wire.patch(&format!("{path}/scale"), MERGE, &json!({"spec": {"replicas": 2}})).await.ok(200);
+    wire.delete(&format!("{WIDGETS}/a")).await.ok(200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn unknown_fields_are_pruned_and_told_as_the_client_wishes() {
     let wire = shop().await;
     let mut odd = widget("a");
