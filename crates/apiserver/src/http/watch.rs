@@ -58,7 +58,7 @@ struct Watch {
 /// Why a sleeping watch woke up.
 enum Wake {
     Changes,
-    /// Perhaps this resource is served no more.
+    /// Perhaps this resource is served no more, or otherwise.
     Served,
     Bookmark,
     /// It may be time to say that this was all.
@@ -85,7 +85,9 @@ pub(super) fn stream(
         (Vec::new(), if asked == 0 { core.store.revision() } else { asked })
     };
     let cursor = core.store.watch(&resource.collection, seen);
-    let (closing, served) = (core.closing.subscribe(), core.served.subscribe());
+    let (closing, mut served) = (core.closing.subscribe(), core.served.subscribe());
+    // The resource was looked up before anybody listened: it may have changed in between.
+    served.mark_changed();
     let mut watch = Watch {
         next_bookmark: next_bookmark(now, end),
         core,
@@ -149,18 +151,19 @@ impl Watch {
         tokio::select! {
             biased;
             _ = self.closing.wait_for(|closing| *closing) => Wake::End,
-            alive = self.cursor.news() => if alive { Wake::Changes } else { Wake::End },
             Ok(()) = self.served.changed() => Wake::Served,
+            alive = self.cursor.news() => if alive { Wake::Changes } else { Wake::End },
             () = sleep_until(self.end) => Wake::End,
             () = tokio::time::sleep(LOOK_AGAIN), if self.initial_end.is_some() => Wake::InitialEnd,
             () = sleep_until(self.next_bookmark) => Wake::Bookmark,
         }
     }
 
-    /// A watch of what is served no more ends, after all that happened until then.
+    /// A watch of what is served no more, or after another definition than before, ends after all that happened until then.
     async fn still_served(&mut self) -> Bytes {
         let Resource { group, version, plural, .. } = &*self.resource;
-        if self.core.registry().find(group, version, plural).is_some() {
+        let registry = self.core.registry();
+        if registry.find(group, version, plural).is_some_and(|found| found.is_still(&self.resource)) {
             return Bytes::new();
         }
         let settled = self.core.store.settled().await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Generation, Resource, Source, Traits, View, api_version};
 use crate::object;
@@ -18,16 +18,23 @@ pub(super) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
     if conditions.any(|condition| condition["type"] == "Established" && condition["status"] != "True") {
         return Vec::new();
     }
+    let identity = Arc::new(identity(definition));
     let Ok(definition) = Definition::parse(definition) else { return Vec::new() };
     let definition = Arc::new(definition);
     let versions = 0..definition.versions.len();
     versions
         .filter(|&place| definition.versions[place].served)
-        .map(|place| Arc::new(resource(&definition, place)))
+        .map(|place| Arc::new(resource(&definition, place, &identity)))
         .collect()
 }
 
-fn resource(definition: &Arc<Definition>, place: usize) -> Resource {
+/// Labels, conditions and the like may change, and it is still the same definition.
+fn identity(definition: &Value) -> Value {
+    let names = object::at(definition, &["status", "acceptedNames"]);
+    json!({"uid": object::uid(definition), "spec": definition["spec"], "names": names})
+}
+
+fn resource(definition: &Arc<Definition>, place: usize, identity: &Arc<Value>) -> Resource {
     let version = &definition.versions[place];
     let stored = definition.storage().unwrap_or(version);
     let names = &definition.names;
@@ -53,7 +60,7 @@ fn resource(definition: &Arc<Definition>, place: usize) -> Resource {
         traits,
         collection: format!("{}/{}", definition.group, names.plural).into(),
         shape: shape(version),
-        source: Source::Custom { definition: definition.clone(), version: place },
+        source: Source::Custom { definition: definition.clone(), version: place, identity: identity.clone() },
         empty: None,
         view: View::Renamed,
         stored_api_version: api_version(&definition.group, &stored.name),

@@ -74,7 +74,12 @@ pub(crate) enum Generation {
 #[derive(Debug)]
 pub(crate) enum Source {
     Builtin(Option<TypeRef>),
-    Custom { definition: Arc<Definition>, version: usize },
+    Custom {
+        definition: Arc<Definition>,
+        version: usize,
+        /// What makes it another resource when it changes.
+        identity: Arc<Value>,
+    },
 }
 
 /// How stored objects look in this version.
@@ -112,8 +117,17 @@ impl Resource {
 
     pub(crate) fn custom_version(&self) -> Option<&Version> {
         match &self.source {
-            Source::Custom { definition, version } => definition.versions.get(*version),
+            Source::Custom { definition, version, .. } => definition.versions.get(*version),
             Source::Builtin(_) => None,
+        }
+    }
+
+    /// Whether this is what `earlier` was: of a definition that has not changed since. Built-in ones never do.
+    pub(crate) fn is_still(&self, earlier: &Self) -> bool {
+        match (&self.source, &earlier.source) {
+            (Source::Custom { identity: now, .. }, Source::Custom { identity: then, .. }) => now == then,
+            (Source::Builtin(_), Source::Builtin(_)) => true,
+            _ => false,
         }
     }
 

@@ -312,6 +312,21 @@ async fn a_watch_of_a_custom_resource_sees_its_definition_take_it_away() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_of_a_custom_resource_ends_when_its_definition_becomes_another_one() {
+    let wire = shop().await;
+    let definition = format!("{DEFINITIONS}/widgets.shop.example");
+    let mut watch = wire.watch(WIDGETS).await;
+    wire.patch(&definition, MERGE, &json!({"metadata": {"labels": {"a": "b"}}})).await.ok(200);
+    wire.create(WIDGETS, &widget("a")).await;
+    assert_eq!(watch.event().await.0, "ADDED", "what is served is still the same");
+    let began = tokio::time::Instant::now();
+    let other = json!([{"op": "replace", "path": "/spec/versions/0/storage", "value": false},
+        {"op": "replace", "path": "/spec/versions/1/storage", "value": true}]);
+    wire.patch(&definition, JSON_PATCH, &other).await.ok(200);
+    assert_eq!((watch.next().await, began.elapsed().as_secs()), (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn definitions_that_make_no_sense_are_refused() {
     let wire = Wire::new();
     let change = |pointer: &str, value: Value| {
