@@ -19,7 +19,11 @@ pub(super) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
         return Vec::new();
     }
     let identity = Arc::new(identity(definition));
-    let Ok(definition) = Definition::parse(definition) else { return Vec::new() };
+    let given = object::at(definition, &["status", "acceptedNames"]);
+    let Ok(mut definition) = Definition::parse(definition) else { return Vec::new() };
+    if let Some(given) = given {
+        definition.names = definition.names.as_given(given);
+    }
     let definition = Arc::new(definition);
     let versions = 0..definition.versions.len();
     versions

@@ -111,6 +111,19 @@ impl Names {
             categories: strings(names, "categories"),
         }
     }
+
+    /// The names that were given to whoever asked for these. A name that somebody else has is not among them.
+    pub(crate) fn as_given(&self, given: &Value) -> Self {
+        let given = Self::read(given);
+        let either = |given: String, asked: &String| if given.is_empty() { asked.clone() } else { given };
+        Self {
+            plural: either(given.plural, &self.plural),
+            singular: either(given.singular, &self.singular),
+            kind: either(given.kind, &self.kind),
+            list_kind: either(given.list_kind, &self.list_kind),
+            ..given
+        }
+    }
 }
 
 impl Version {

@@ -43,6 +43,29 @@ async fn a_definition_that_wants_a_name_of_another_is_not_served_until_that_one_
 }
 
 #[tokio::test(start_paused = true)]
+async fn discovery_knows_the_names_that_were_given_and_not_those_that_somebody_else_has() {
+    let wire = Wire::new();
+    wire.create(DEFINITIONS, &widgets()).await;
+    let mut gadgets = rivals();
+    gadgets["metadata"]["name"] = json!("gadgets.shop.example");
+    gadgets["spec"]["names"] =
+        json!({"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "shortNames": ["gd"]});
+    wire.create(DEFINITIONS, &gadgets).await;
+    let names = json!({"singular": "widget", "listKind": "Gadgets", "shortNames": ["gd", "wd"], "categories": ["all"]});
+    let path = format!("{DEFINITIONS}/gadgets.shop.example");
+    let asked = wire.patch(&path, MERGE, &json!({"spec": {"names": names}})).await.ok(200);
+    assert_eq!(condition(&asked, "NamesAccepted"), owned("False", "ShortNamesConflict"));
+    let resources = wire.get("/apis/shop.example/v1").await.ok(200)["resources"].clone();
+    let found = resources.as_array().unwrap().iter().find(|found| found["name"] == "gadgets").unwrap();
+    assert_eq!(
+        (&found["singularName"], &found["shortNames"], &found["categories"]),
+        (&json!("gadget"), &json!(["gd"]), &json!(["all"]))
+    );
+    let list = wire.get("/apis/shop.example/v1/namespaces/default/gadgets").await.ok(200);
+    assert_eq!(list["kind"], "Gadgets");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_version_in_which_objects_were_stored_cannot_be_taken_away() {
     let wire = Wire::new();
     let mut stored = wire.create(DEFINITIONS, &widgets()).await;
