@@ -89,7 +89,7 @@ pub(super) fn establish(call: &Call<'_>, definition: &mut Value) {
     let conflict = verdict.conflict.as_ref().map(|(reason, message)| (*reason, message.as_str()));
     let found = conflict.unwrap_or(("NoConflicts", "no conflicts found"));
     set_condition(definition, &now, "NamesAccepted", accepted, found);
-    if condition(definition, "Established").is_none_or(|before| before["status"] != "True") {
+    if !is_established(definition) {
         let why = match accepted {
             true => ("InitialNamesAccepted", "the initial names have been accepted"),
             false => ("NotAccepted", "not all names are accepted"),
@@ -112,15 +112,20 @@ pub(super) fn establish(call: &Call<'_>, definition: &mut Value) {
     status.insert("storedVersions".into(), versions.into());
 }
 
-/// What is wrong with a definition; what it is called stays as it is, because objects are stored under it.
+/// What is wrong with a definition. What it is called stays as it is; what its objects are, once there may be some.
 pub(super) fn errors(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let fixed = ["spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"];
     let mut errors = schema::Definition::parse(new).err().unwrap_or_default();
     if let Some(old) = old {
-        errors.extend(fixed.iter().filter_map(|path| rules::unchanged(new, old, path)));
+        let objects: &[&str] = if is_established(old) { &["spec.scope", "spec.names.kind"] } else { &[] };
+        let fixed = objects.iter().chain(&["spec.group", "spec.names.plural"]);
+        errors.extend(fixed.filter_map(|path| rules::unchanged(new, old, path)));
         errors.extend(lost_versions(new));
     }
     errors
+}
+
+fn is_established(definition: &Value) -> bool {
+    condition(definition, "Established").is_some_and(|found| found["status"] == "True")
 }
 
 /// A version in which objects may still be stored cannot be taken away.

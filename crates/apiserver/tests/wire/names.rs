@@ -43,6 +43,23 @@ async fn a_definition_that_wants_a_name_of_another_is_not_served_until_that_one_
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_never_served_may_still_become_another_kind() {
+    let wire = Wire::new();
+    wire.create(DEFINITIONS, &widgets()).await;
+    wire.create(DEFINITIONS, &rivals()).await;
+    let path = format!("{DEFINITIONS}/rivals.shop.example");
+    let names = json!({"kind": "Rival", "listKind": "RivalList", "singular": "rival", "shortNames": null});
+    let other = json!({"spec": {"names": names, "scope": "Cluster"}});
+    let served = wire.patch(&path, MERGE, &other).await.ok(200);
+    assert_eq!(condition(&served, "Established"), owned("True", "InitialNamesAccepted"));
+    assert_eq!(wire.get("/apis/shop.example/v1/rivals").await.ok(200)["kind"], "RivalList");
+    let reply =
+        wire.patch(&path, MERGE, &json!({"spec": {"names": {"kind": "Foe"}, "scope": "Namespaced"}})).await;
+    let fields: Vec<&str> = reply.causes().into_iter().map(|(field, _)| field).collect();
+    assert_eq!((reply.code, fields), (422, vec!["spec.scope", "spec.names.kind"]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn discovery_knows_the_names_that_were_given_and_not_those_that_somebody_else_has() {
     let wire = Wire::new();
     wire.create(DEFINITIONS, &widgets()).await;
