@@ -380,23 +380,20 @@ pub(super) fn may_delete(call: &Call<'_>, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// The fields of an object that writes to this part of it have no say about.
-fn ignored(call: &Call<'_>) -> &'static [&'static str] {
+/// The paths of what writes to this part of an object have no say about.
+fn ignored(call: &Call<'_>) -> &'static [&'static [&'static str]] {
+    let resource = call.resource;
     match call.part {
-        Part::Whole | Part::Scale if call.resource.traits.status => &["status"],
+        Part::Whole | Part::Scale if resource.traits.status => &[&["status"]],
         Part::Whole | Part::Scale => &[],
-        // Of custom resources not even metadata is written through the status.
-        Part::Status if call.resource.is_custom() => &["metadata", "spec"],
-        Part::Status => &["spec"],
+        // Of custom resources not even metadata is written through the status, of a few kinds not all of it.
+        Part::Status if resource.is_custom() => &[&["metadata"], &["spec"]],
+        Part::Status if resource.is("apps", "deployments") => &[&["spec"], &["metadata", "labels"]],
+        Part::Status if resource.is("", "pods") => {
+            &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
+        }
+        Part::Status => &[&["spec"]],
     }
-}
-
-/// Writes down who owns which field of a new object.
-pub(super) fn record_first_owners(call: &Call<'_>, ownership: Ownership, new: &mut Value) {
-    let fields = object::fields(new);
-    let kept: Vec<_> = ignored(call).iter().filter_map(|name| fields.remove_entry(*name)).collect();
-    record_owners(call, ownership, None, new);
-    object::fields(new).extend(kept);
 }
 
 /// Brings an object whose owners are known into the form in which it is stored.

@@ -66,7 +66,7 @@ pub(super) fn create_owned(
     check_place(call, writer, object::name(&value))?;
     set_server_fields(call, &mut value)?;
     admission::default(call, &mut value);
-    admission::record_first_owners(call, ownership, &mut value);
+    admission::record_owners(call, ownership, None, &mut value);
     admission::settle(call, &mut value);
     // Nodes register themselves, status and all.
     if call.resource.traits.status && !call.resource.is("", "nodes") {

@@ -90,6 +90,33 @@ async fn the_status_of_a_deployment_lets_no_labels_through_and_that_of_a_pod_no_
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_status_does_not_let_through_is_neither_owned_nor_fought_over() {
+    let wire = Wire::new();
+    wire.apply(&format!("{DEPLOYMENTS}/web"), "creator", &deployment("web")).await.ok(201);
+    let mut status = deployment("web");
+    status["metadata"]["labels"] = json!({"a": "2"});
+    status["metadata"]["annotations"] = json!({"c": "3"});
+    status["status"] = json!({"replicas": 1});
+    let stored = wire.apply(&format!("{DEPLOYMENTS}/web/status"), "me", &status).await.ok(200);
+    assert_eq!(stored["metadata"]["labels"], json!({"a": "1"}));
+    let found = entries(&stored);
+    let fields = json!({"f:metadata": {"f:annotations": {"f:c": {}}}, "f:status": {"f:replicas": {}}});
+    assert!(found.contains(&("me".to_owned(), "status".to_owned(), fields)), "{found:?}");
+
+    let owner = |uid: &str| json!([{"apiVersion": "v1", "kind": "Pod", "name": "b", "uid": uid}]);
+    let mut body = pod("a");
+    body["metadata"]["ownerReferences"] = owner("c");
+    wire.apply(&format!("{PODS}/a"), "creator", &body).await.ok(201);
+    body["metadata"]["ownerReferences"][0]["name"] = json!("other");
+    body["status"] = json!({"phase": "Running"});
+    let stored = wire.apply(&format!("{PODS}/a/status"), "me", &body).await.ok(200);
+    assert_eq!(stored["metadata"]["ownerReferences"], owner("c"));
+    let found = entries(&stored);
+    let fields = json!({"f:status": {"f:phase": {}}});
+    assert!(found.contains(&("me".to_owned(), "status".to_owned(), fields)), "{found:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_owns_where_a_pod_runs() {
     let wire = Wire::new();
     wire.create(&format!("{PODS}?fieldManager=creator"), &pod("a")).await;

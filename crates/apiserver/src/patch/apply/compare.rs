@@ -23,12 +23,12 @@ impl Change {
         self.changed.is_empty() && self.added.is_empty() && self.removed.is_empty()
     }
 
-    /// The same without some fields of the object, whatever is below them.
-    pub(super) fn without(self, fields: &[&str]) -> Self {
+    /// The same without the fields at some paths, whatever is below them.
+    pub(super) fn without(self, paths: &[&[&str]]) -> Self {
         Self {
-            changed: self.changed.without(fields),
-            added: self.added.without(fields),
-            removed: self.removed.without(fields),
+            changed: self.changed.without(paths),
+            added: self.added.without(paths),
+            removed: self.removed.without(paths),
         }
     }
 

@@ -50,12 +50,18 @@ impl FieldSet {
         self.nodes.remove(element);
     }
 
-    /// The same without these fields and everything below them.
-    pub(super) fn without(mut self, fields: &[&str]) -> FieldSet {
-        for name in fields {
-            self.remove(&element::field(name));
-        }
+    /// The same without the fields at these paths and everything below them.
+    pub(super) fn without(mut self, paths: &[&[&str]]) -> FieldSet {
+        paths.iter().for_each(|path| self.forget(path));
         self
+    }
+
+    fn forget(&mut self, path: &[&str]) {
+        match path {
+            [] => {}
+            [name] => self.remove(&element::field(name)),
+            [name, below @ ..] => self.edit(&element::field(name), |node| node.below.forget(below)),
+        }
     }
 
     /// Applies `change` to the set below `element`, and forgets the element when nothing is left of it.

@@ -37,8 +37,8 @@ pub(crate) struct Writer<'a> {
     /// The version the object was written in, such as `apps/v1`.
     pub api_version: &'a str,
     pub subresource: Option<&'a str>,
-    /// The fields of the object that this endpoint ignores: whoever may not set a field cannot own it.
-    pub ignored: &'static [&'static str],
+    /// The paths of the fields that this endpoint ignores: whoever may not set a field cannot own it.
+    pub ignored: &'static [&'static [&'static str]],
     /// The time of the write, RFC 3339 in UTC with whole seconds.
     pub now: &'a str,
 }

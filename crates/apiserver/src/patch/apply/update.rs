@@ -10,9 +10,8 @@ use crate::shape::Shape;
 /// Sets the `managedFields` of `new`, which `who` is about to store in place of `old`.
 ///
 /// What is changed or added belongs to the writer alone, what is removed to nobody. Pass the object after defaulting and
-/// after fields that the endpoint ignores were set back, before the server fills in what it allocates. On create `old`
-/// may be an empty object of the kind: the structs that such an object has on a real server (`spec`, mostly) are then
-/// not owned themselves.
+/// before the server fills in what it allocates. On create `old` may be an empty object of the kind: the structs that such
+/// an object has on a real server (`spec`, mostly) are then not owned themselves.
 pub(crate) fn update(old: Option<&Value>, new: &mut Value, shape: &Shape, who: &Writer<'_>) {
     let sent = entries::take(new);
     let base = Base::choose(sent, old.and_then(entries::of), who);
@@ -21,10 +20,8 @@ pub(crate) fn update(old: Option<&Value>, new: &mut Value, shape: &Shape, who: &
     if exists && base.is_empty() {
         return;
     }
-    let change = match old {
-        Some(old) => compare(old, new, shape),
-        None => compare(&json!({}), new, shape),
-    };
+    let nothing = json!({});
+    let change = compare(old.unwrap_or(&nothing), new, shape).without(who.ignored);
     let fields =
         if change.is_empty() { base.encode() } else { entries::encode(write(base.decode(), change, who)) };
     entries::put(new, fields);
