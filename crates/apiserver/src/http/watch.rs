@@ -135,9 +135,9 @@ impl Watch {
                 return None;
             }
             let lines = match self.wait().await {
-                Wake::Changes => self.take_changes(),
+                Wake::Changes if self.initial_end.is_none() => self.take_changes(),
+                Wake::Changes | Wake::InitialEnd => self.reach_initial_end(),
                 Wake::Served => self.still_served().await,
-                Wake::InitialEnd => self.reach_initial_end(),
                 Wake::Bookmark => self.regular_bookmark(),
                 Wake::End => return None,
             };
@@ -172,7 +172,7 @@ impl Watch {
         lines
     }
 
-    /// Other kinds move the revision, too, and ring no bell here.
+    /// Changes may reach what was asked for. Other kinds move the revision, too, and ring no bell here.
     fn reach_initial_end(&mut self) -> Bytes {
         let revision = self.core.store.visible();
         let mut out = BytesMut::from(self.take_changes());

@@ -312,8 +312,17 @@ async fn a_watch_that_starts_with_a_list_says_that_it_is_complete_once_it_is_as_
     let event = watch.next().await.unwrap();
     assert_eq!(event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert_eq!(version(&event["object"]), future.to_string(), "other kinds move the version, too");
+    // Steady changes do not keep it from being said.
+    let future = wire.revision().await + 2;
+    let mut watch = wire.watch(&format!("{CONFIG_MAPS}?{query}&resourceVersion={future}")).await;
+    let mut kinds = vec![watch.event().await.0, watch.event().await.0];
+    for name in ["d", "e", "f"] {
+        wire.create(CONFIG_MAPS, &config_map(name)).await;
+        kinds.push(watch.event().await.0);
+    }
+    assert_eq!(kinds, ["ADDED", "ADDED", "ADDED", "ADDED", "BOOKMARK"]);
     // Who did not ask for such a list is not told where it ends.
     let plain = wire.watch(&format!("{CONFIG_MAPS}?allowWatchBookmarks=true&timeoutSeconds=1")).await;
     let kinds: Vec<String> = plain.summary().await.into_iter().map(|event| event.0).collect();
-    assert_eq!(kinds, ["ADDED", "ADDED"]);
+    assert_eq!(kinds, ["ADDED"; 5]);
 }
