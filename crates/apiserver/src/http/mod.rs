@@ -22,6 +22,7 @@ mod upgrade;
 mod watch;
 mod websocket;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -58,8 +59,9 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     /// The client's name, as far as it tells.
-    fn agent(&self) -> &str {
-        self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown")
+    fn agent(&self) -> Cow<'_, str> {
+        let named = self.headers.get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        named.unwrap_or(Cow::Borrowed("unknown"))
     }
 
     /// The same, for what only nodes can answer.

@@ -92,9 +92,8 @@ impl Query {
         if !wrong.is_empty() {
             return Err(Status::invalid("meta.k8s.io", kind, "", &wrong));
         }
-        let manager = if named.is_empty() { agent.split('/').next().unwrap_or_default() } else { named };
         Ok(WriteOptions {
-            manager: manager.to_owned(),
+            manager: if named.is_empty() { manager_of(agent) } else { named.to_owned() },
             validation,
             dry_run: self.has("dryRun"),
             force: self.flag("force"),
@@ -183,6 +182,14 @@ impl Query {
         let fields = fields.into_iter().map(|term| selectable::resolve(resource, term));
         Ok(Selector { labels, fields: fields.collect::<Result<_, _>>()? })
     }
+}
+
+/// What a client calls itself, as the name of a manager: without its version, what cannot be printed, and what is too long.
+fn manager_of(agent: &str) -> String {
+    let is_printable = |letter: char| letter == ' ' || !(letter.is_control() || letter.is_whitespace());
+    let name = agent.split('/').next().unwrap_or_default().chars();
+    let name: String = name.filter(|&letter| is_printable(letter)).collect();
+    name[..name.floor_char_boundary(MOST_OF_A_MANAGER)].to_owned()
 }
 
 fn list_options_invalid(wrong: &[FieldError]) -> Status {

@@ -134,12 +134,12 @@ fn item(asked: &Asked<'_>, call: &mut Call<'_>, name: &str) -> Answer {
     match asked.method {
         Method::GET | Method::HEAD => shown(asked, call, StatusCode::OK, &operation::get(call, name)?),
         Method::PUT => {
-            call.options = asked.query.write_options(asked.agent(), "UpdateOptions")?;
+            call.options = asked.query.write_options(&asked.agent(), "UpdateOptions")?;
             let value = decode::of_call(asked.headers, &asked.body, call)?;
             written(asked, call, &operation::update(call, name, value)?)
         }
         Method::PATCH => {
-            call.options = asked.query.write_options(asked.agent(), "PatchOptions")?;
+            call.options = asked.query.write_options(&asked.agent(), "PatchOptions")?;
             let is_custom = call.resource.is_custom();
             let (kind, patch) = decode::patch(asked.headers, &asked.body, call, is_custom)?;
             if kind == PatchKind::Apply {
@@ -164,7 +164,7 @@ fn part(asked: &Asked<'_>, call: &mut Call<'_>, name: &str, subresource: &str) -
         Method::PATCH => "PatchOptions",
         _ => "CreateOptions",
     };
-    call.options = asked.query.write_options(asked.agent(), kind)?;
+    call.options = asked.query.write_options(&asked.agent(), kind)?;
     if subresource == "scale" && call.resource.traits.scale {
         return scale(asked, call, name);
     }
@@ -232,17 +232,18 @@ fn create(asked: &Asked<'_>, call: &mut Call<'_>) -> Answer {
     if call.resource.namespaced && call.namespace.is_empty() {
         return Err(Status::method_not_allowed());
     }
-    call.options = asked.query.write_options(asked.agent(), "CreateOptions")?;
+    call.options = asked.query.write_options(&asked.agent(), "CreateOptions")?;
     let value = decode::of_call(asked.headers, &asked.body, call)?;
     let stored = operation::create(call, value)?;
     shown(asked, call, StatusCode::CREATED, &stored)
 }
 
-/// A read of one object may ask to be no older than something.
+/// A read of one object may ask to be no older than something; to a write this parameter means nothing.
 async fn await_revision(asked: &Asked<'_>) -> Result<(), Status> {
-    let reads = matches!(asked.method, Method::GET | Method::HEAD);
-    let wanted =
-        operation::parse_revision(asked.query.text("resourceVersion"))?.filter(|_| reads).unwrap_or(0);
+    if !matches!(asked.method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let wanted = operation::parse_revision(asked.query.text("resourceVersion"))?.unwrap_or(0);
     if wanted > asked.core.store.revision() {
         tokio::time::sleep(WAIT_FOR_REVISION).await;
         let current = asked.core.store.revision();

@@ -214,6 +214,14 @@ async fn versions_that_are_no_numbers_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_in_the_query_means_nothing_to_a_write() {
+    let wire = filled(1).await;
+    let path = format!("{CONFIG_MAPS}/c00?resourceVersion=nonsense");
+    wire.patch(&path, MERGE, &json!({"data": {"a": "2"}})).await.ok(200);
+    assert_eq!(wire.get(&path).await.code, 400);
+}
+
+#[tokio::test(start_paused = true)]
 async fn lists_are_sorted_by_namespace_and_name_and_cover_all_namespaces_when_none_is_named() {
     let wire = Wire::new();
     for (space, name) in [("kube-system", "a"), ("default", "b"), ("default", "a"), ("kube-public", "c")] {

@@ -300,3 +300,25 @@ async fn the_manager_is_the_first_word_of_the_user_agent_when_nobody_is_named() 
     let after = wire.patch(&format!("{CONFIG_MAPS}/a"), MERGE, &reset).await.ok(200);
     assert_eq!(after["metadata"].get("managedFields"), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_named_after_a_user_agent_is_printable_and_not_too_long() {
+    let wire = Wire::new();
+    let long = "x".repeat(200);
+    let almost = format!("{}\u{e9}/1", "x".repeat(127));
+    let cases = [
+        (long.as_str(), &long[..128]),
+        (&almost, &long[..127]),
+        ("a\tb c/1", "ab c"),
+        ("caf\u{e9}/1", "caf\u{e9}"),
+        ("/1", "unknown"),
+    ];
+    for (agent, manager) in cases {
+        let request = http::Request::post(format!("{CONFIG_MAPS}?dryRun=All")).header("content-type", JSON);
+        let agent = http::HeaderValue::from_bytes(agent.as_bytes()).unwrap();
+        let request = request.header("user-agent", agent).body(config_map("a").to_string().into()).unwrap();
+        let body = http_body_util::BodyExt::collect(wire.raw(request).await.into_body()).await.unwrap();
+        let stored: Value = serde_json::from_slice(&body.to_bytes()).unwrap();
+        assert_eq!(stored["metadata"]["managedFields"][0]["manager"], manager);
+    }
+}
