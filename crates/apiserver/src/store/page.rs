@@ -1,7 +1,8 @@
 //! Lists in pages: every page shows what the first one saw.
 //!
 //! The objects of an unfinished list are remembered for a while (they are shared, so this costs a vector of pointers).
-//! When they have been forgotten, the client gets 410 and a token with which it may go on, inconsistently, if it likes.
+//! When they have been forgotten, and what happened since as well, the client gets 410 and a token with which it may go on,
+//! inconsistently, if it likes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

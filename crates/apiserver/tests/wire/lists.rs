@@ -72,6 +72,12 @@ async fn a_forgotten_list_answers_410_with_a_token_to_go_on_anyway() {
     wire.get(&path).await.ok(200);
     wire.delete(&format!("{CONFIG_MAPS}/c03")).await.ok(200);
     tokio::time::advance(Duration::from_secs(600)).await;
+    assert_eq!(names(&wire.get(&path).await.ok(200)), ["c02", "c03"], "what happened since is known");
+    tokio::time::advance(Duration::from_secs(600)).await;
+    for round in 0..1100 {
+        let patch = json!({"data": {"a": format!("{round}")}});
+        wire.patch(&format!("{CONFIG_MAPS}/c00"), MERGE, &patch).await.ok(200);
+    }
     let reply = wire.get(&path).await;
     assert_eq!((reply.code, &reply.json["reason"]), (410, &json!("Expired")));
     assert!(
