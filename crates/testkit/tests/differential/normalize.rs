@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// Where the embedded server is known to say something else, or nothing.
-const LEFT_OUT: [&str; 3] = ["description", "priority", "preemptionPolicy"];
+/// What admission adds to the spec of a pod, where the embedded server is known to add nothing.
+const ADMITTED: [&str; 2] = ["priority", "preemptionPolicy"];
 
 /// The names that one server's uids, versions and addresses have been given, in the order of their appearance.
 #[derive(Default)]
@@ -28,8 +28,9 @@ impl Names {
     fn object(&mut self, map: &Map<String, Value>) -> Value {
         let mut result = Map::new();
         for (key, value) in map {
-            // What admission adds to pods, and how columns are described, is said to differ.
-            if LEFT_OUT.contains(&key.as_str()) && (value.is_string() || value.is_number()) {
+            let is_admitted = map.contains_key("containers") && ADMITTED.contains(&key.as_str());
+            // How columns are described is said to differ.
+            if is_admitted || (key == "description" && value.is_string()) {
                 continue;
             }
             let value = match (key.as_str(), value) {
