@@ -306,7 +306,19 @@ fn apply(dice: &mut Rng, kind: &Kind, name: &str) -> Action {
     let manager = pick(dice, &["first", "second"]);
     let force = if dice.u8(..3) == 0 { "&force=true" } else { "" };
     let query = format!("fieldManager={manager}{force}{}", write_query(dice));
-    Action::Patch { media: APPLY, patch: object(dice, kind, name), query }
+    let mut patch = object(dice, kind, name);
+    if !kind.built_in {
+        forget_empty_metadata(&mut patch);
+    }
+    Action::Patch { media: APPLY, patch, query }
+}
+
+/// Takes out empty labels and annotations. In etcd a custom resource keeps them as they were applied, nobody is ever shown them,
+/// and the next write to it, were it an empty one, differs from what is stored and is a write.
+fn forget_empty_metadata(applied: &mut Value) {
+    if let Some(metadata) = applied["metadata"].as_object_mut() {
+        metadata.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
+    }
 }
 
 fn list_query(dice: &mut Rng, version: Reference) -> String {
