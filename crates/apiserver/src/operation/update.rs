@@ -242,6 +242,7 @@ fn has_moved(call: &Call<'_>, old: &Value, new: &Value) -> bool {
     match call.resource.traits.generation {
         Generation::None => false,
         Generation::Spec => differs("spec"),
+        Generation::SpecOrAnnotations if call.part == Part::Status => differs("spec"),
         Generation::SpecOrAnnotations => differs("spec") || meta_differs("annotations"),
         Generation::ContentOrLabels => content_differs(old, new, false) || meta_differs("labels"),
         Generation::Content => content_differs(old, new, call.resource.traits.status),

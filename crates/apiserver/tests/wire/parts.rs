@@ -142,3 +142,19 @@ async fn an_eviction_names_its_pod_and_can_be_tried_without_effect() {
     wire.post(&path, &eviction("a", json!({}))).await.ok(201);
     wire.get(&format!("{PODS}/a")).await.ok(404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn annotations_of_a_deployment_make_a_generation_unless_they_come_through_its_status() {
+    let wire = Wire::new();
+    wire.create(DEPLOYMENTS, &deployment("web")).await;
+    let path = format!("{DEPLOYMENTS}/web");
+    for (place, value, generation) in [("", "1", 2), ("/status", "2", 2)] {
+        let patch = json!({"metadata": {"annotations": {"a": value}}});
+        let found = wire.patch(&format!("{path}{place}"), MERGE, &patch).await.ok(200);
+        let metadata = &found["metadata"];
+        assert_eq!(
+            (&metadata["annotations"]["a"], &metadata["generation"]),
+            (&json!(value), &json!(generation))
+        );
+    }
+}
