@@ -1,12 +1,15 @@
 //! How an installation is fitted to the cluster it comes to: what is seldom needed, and then by everybody there.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 use clap::Args;
-use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use tombolo_install::{Part, Settings};
+
+use crate::quantity::billionths;
 
 #[derive(Debug, Args)]
 pub(crate) struct Fitting {
@@ -27,6 +30,9 @@ pub(crate) struct Fitting {
     monitor_labels: Vec<(String, String)>,
 }
 
+/// Where nothing is said of a resource.
+const NONE: &str = "none";
+
 /// How much of a resource a pod of a part has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Amount {
@@ -37,19 +43,41 @@ struct Amount {
 }
 
 impl Fitting {
-    pub(crate) fn fit(&self, settings: &mut Settings) {
+    /// Nothing is fitted that could not run, or that nobody installs.
+    pub(crate) fn fit(&self, settings: &mut Settings, chosen: &[Part]) -> Result<(), String> {
         settings.pull_secrets.clone_from(&self.pull_secrets);
         settings.tolerations.clone_from(&self.tolerations);
         settings.monitor_labels = self.monitor_labels.iter().cloned().collect();
         for (amounts, is_limit) in [(&self.requests, false), (&self.limits, true)] {
             for amount in amounts {
+                if !chosen.contains(&amount.part) {
+                    let part = amount.part.flag();
+                    return Err(format!("{amount} is for a part that is not chosen: say --{part}, too"));
+                }
                 let mut resources = settings.resources(amount.part);
                 let all = if is_limit { &mut resources.limits } else { &mut resources.requests };
                 amount.write(all.get_or_insert_default());
                 settings.resources.insert(amount.part, resources);
             }
         }
+        chosen.iter().try_for_each(|part| expect_enough(*part, &settings.resources(*part)))
     }
+}
+
+/// Kubernetes takes no pod that asks for more than it may use.
+fn expect_enough(part: Part, resources: &ResourceRequirements) -> Result<(), String> {
+    let (requests, limits) = (resources.requests.iter().flatten(), resources.limits.as_ref());
+    for (name, Quantity(request)) in requests {
+        let Some(Quantity(limit)) = limits.and_then(|limits| limits.get(name)) else { continue };
+        if billionths(request) > billionths(limit) {
+            let part = part.flag();
+            return Err(format!(
+                "a pod of {part} would ask for {request} of {name} and may use {limit}: see --request and --limit \
+                 {part}:{name}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl Amount {
@@ -61,6 +89,13 @@ impl Amount {
     }
 }
 
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let amount = self.amount.as_deref().unwrap_or(NONE);
+        write!(f, "{}:{}={amount}", self.part.flag(), self.resource)
+    }
+}
+
 impl FromStr for Amount {
     type Err = String;
 
@@ -68,14 +103,14 @@ impl FromStr for Amount {
         let bad = || format!("{text:?} is no amount: write dns:memory=512Mi, or dns:memory=none");
         let (part, rest) = text.split_once(':').ok_or_else(bad)?;
         let (resource, amount) = rest.split_once('=').ok_or_else(bad)?;
-        if resource.is_empty() || amount.is_empty() {
+        if resource.is_empty() || (amount != NONE && billionths(amount).is_none()) {
             return Err(bad());
         }
         let part = Part::ALL.into_iter().find(|one| one.flag() == part).ok_or_else(|| {
             let known = Part::ALL.map(Part::flag).join(", ");
             format!("{part:?} is no part: {known}")
         })?;
-        let amount = Some(amount.to_owned()).filter(|amount| amount != "none");
+        let amount = Some(amount.to_owned()).filter(|amount| amount != NONE);
         Ok(Self { part, resource: resource.to_owned(), amount })
     }
 }
@@ -113,18 +148,44 @@ fn label(text: &str) -> Result<(String, String), String> {
 mod tests {
     use super::*;
 
+    fn fitting(requests: &[&str], limits: &[&str]) -> Fitting {
+        let amounts = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        Fitting {
+            pull_secrets: Vec::new(),
+            tolerations: Vec::new(),
+            requests: amounts(requests),
+            limits: amounts(limits),
+            monitor_labels: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn amounts_that_could_not_run_or_are_for_nobody_are_refused() {
+        type Case = (&'static [&'static str], &'static [&'static str], &'static str);
+        let cases: [Case; 6] = [
+            (&["dns:memory=2Gi"], &[], "dns would ask for 2Gi of memory and may use 1Gi"),
+            (&[], &["dns:memory=32Mi"], "dns would ask for 64Mi of memory and may use 32Mi"),
+            (&["dns:cpu=2"], &["dns:cpu=1500m"], "dns would ask for 2 of cpu and may use 1500m"),
+            (&["member:cpu=1"], &[], "member:cpu=1 is for a part that is not chosen"),
+            (&[], &["proxy:memory=none"], "proxy:memory=none is for a part that is not chosen"),
+            (&["dns:memory=2Gi"], &["dns:memory=2048Mi", "hub:cpu=1"], ""),
+        ];
+        for (requests, limits, expected) in cases {
+            let mut settings = Settings::default();
+            let said = fitting(requests, limits).fit(&mut settings, &[Part::Dns, Part::Hub]);
+            match expected.is_empty() {
+                true => assert_eq!(said, Ok(())),
+                false => assert!(said.as_ref().is_err_and(|said| said.contains(expected)), "{said:?}"),
+            }
+        }
+    }
+
     #[test]
     fn what_is_said_of_a_part_counts_for_it_and_leaves_the_rest_as_usual() {
-        let fitting = Fitting {
-            pull_secrets: vec!["registry".to_owned()],
-            tolerations: Vec::new(),
-            requests: vec!["dns:cpu=1".parse().unwrap()],
-            limits: vec!["dns:memory=none".parse().unwrap(), "member:memory=4Gi".parse().unwrap()],
-            monitor_labels: Vec::new(),
-        };
+        let fitting = fitting(&["dns:cpu=1"], &["dns:memory=none", "member:memory=4Gi"]);
         let usual = Settings::default();
         let mut settings = usual.clone();
-        fitting.fit(&mut settings);
+        fitting.fit(&mut settings, &Part::ALL).unwrap();
         let amount = |text: &str| Some(Quantity(text.to_owned()));
         let dns = settings.resources(Part::Dns);
         assert_eq!(dns.requests.as_ref().unwrap().get("cpu").cloned(), amount("1"));
@@ -149,7 +210,16 @@ mod tests {
         for bad in ["", ":NoSchedule", "dedicated:Sometimes"] {
             assert!(toleration(bad).is_err(), "{bad}");
         }
-        for bad in ["dns:memory", "cpu=1", "kitchen:cpu=1", "dns:=1", "dns:cpu="] {
+        for bad in [
+            "dns:memory",
+            "cpu=1",
+            "kitchen:cpu=1",
+            "dns:=1",
+            "dns:cpu=",
+            "dns:cpu=lots",
+            "dns:memory=-1Gi",
+            "dns:memory=1GB",
+        ] {
             assert!(bad.parse::<Amount>().is_err(), "{bad}");
         }
     }

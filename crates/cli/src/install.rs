@@ -116,7 +116,7 @@ impl Parts {
 }
 
 impl Choices {
-    fn settings(&self) -> Settings {
+    fn settings(&self, chosen: &[Part]) -> Result<Settings, Failure> {
         let usual = Settings::default();
         let listen: IpAddr = match self.ipv6 {
             true => Ipv6Addr::UNSPECIFIED.into(),
@@ -133,13 +133,15 @@ impl Choices {
             load_balancer_class: self.load_balancer_class.clone(),
             ..usual
         };
-        self.fitting.fit(&mut settings);
-        settings
+        let unfit = |why| Failure::new(format!("nothing was changed: {why}"));
+        self.fitting.fit(&mut settings, chosen).map_err(unfit)?;
+        Ok(settings)
     }
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let manifests = manifests(&arguments.choices.settings(), &arguments.parts.chosen());
+    let chosen = arguments.parts.chosen();
+    let manifests = manifests(&arguments.choices.settings(&chosen)?, &chosen);
     if arguments.dry_run {
         return print(&manifests, arguments.output);
     }

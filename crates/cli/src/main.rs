@@ -29,6 +29,7 @@ mod paint;
 mod parts;
 mod process;
 mod proxy;
+mod quantity;
 mod say;
 mod servers;
 mod service_name;
