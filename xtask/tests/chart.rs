@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -16,6 +17,8 @@ use tombolo_apiserver::{Context, Options};
 use tombolo_install::{ApiServer, Manifest, Part, Settings, apply, manifests};
 use tombolo_testkit::Cluster;
 
+/// What the renderer calls the release.
+const RELEASE: &str = "tombolo";
 const REMEDY: &str = "`cargo xtask test` builds it from xtask/helm, which needs Go";
 
 fn render(namespace: &str, values: &Value) -> Vec<Value> {
@@ -48,11 +51,18 @@ fn by_name(objects: impl IntoIterator<Item = Value>) -> BTreeMap<String, Value> 
     objects.into_iter().map(|object| (name(&object), object)).collect()
 }
 
-/// What the chart leaves to Helm: the namespace, and the kinds in its own folder.
+/// Without what the chart leaves to Helm: the namespace, and the kinds in its own folder. What several releases in a namespace
+/// have for themselves is called after the release.
 fn applied(settings: &Settings, parts: &[Part]) -> BTreeMap<String, Value> {
     let all = manifests(settings, parts);
     let kept = |one: &&Manifest| !["CustomResourceDefinition", "Namespace"].contains(&one.kind());
-    by_name(all.iter().filter(kept).map(|one| one.value().clone()))
+    by_name(all.iter().filter(kept).map(|one| {
+        let mut value = one.value().clone();
+        if one.kind() == "ResourceQuota" {
+            value["metadata"]["name"] = json!(format!("{}-{RELEASE}", one.name()));
+        }
+        value
+    }))
 }
 
 #[test]
@@ -125,20 +135,61 @@ fn every_choice_of_an_installation_can_be_made_by_a_value() {
     assert_eq!(by_name(render("elsewhere", &values)), applied(&settings, &Part::ALL));
 }
 
-/// Says of an object that another version made it.
+const VERSION: &str = "app.kubernetes.io/version";
+
+/// Says of a workload that another version made it.
 async fn relabel(cluster: &Cluster, kind: &str, name: &str, version: &str) {
-    let core = match kind {
-        "ClusterRole" => {
-            ApiResource::from_gvk(&GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind))
-        }
-        _ => ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind)),
-    };
-    let api: Api<DynamicObject> = match kind {
-        "ClusterRole" => Api::all_with(cluster.client(), &core),
-        _ => Api::namespaced_with(cluster.client(), "tombolo-system", &core),
-    };
-    let patch = json!({"metadata": {"labels": {"app.kubernetes.io/version": version}}});
+    let apps = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind));
+    let api: Api<DynamicObject> = Api::namespaced_with(cluster.client(), "tombolo-system", &apps);
+    let patch = json!({"metadata": {"labels": {VERSION: version}}});
     api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chart_brings_a_role_of_members_only_where_helm_takes_it_for_the_releases_own() {
+    let cluster = Cluster::new(Options::named("cluster"));
+    let context = cluster.serve().await;
+    let brings = |name: &str| {
+        let rendered = render_for(Some(&context), "tombolo-system", &json!({"hub": {"enabled": true}}));
+        by_name(rendered.unwrap()).contains_key(&format!("\"ClusterRole\" \"{name}\""))
+    };
+    let roles: Api<ClusterRole> = Api::all(cluster.client());
+    let (role, other) = ("tombolo-member-writer", "tombolo-member-reader");
+    assert!(brings(role) && brings(other), "nothing is there");
+    let own = env!("CARGO_PKG_VERSION");
+    let cases = [
+        ("made by `tombolo join`", "tombolo-install", None, own, false),
+        ("its own", "Helm", Some((RELEASE, "tombolo-system")), own, true),
+        ("its own, from before", "Helm", Some((RELEASE, "tombolo-system")), "0.0.9", true),
+        (
+            "its own, which a later program brought up to date",
+            "Helm",
+            Some((RELEASE, "tombolo-system")),
+            "99.0.0",
+            false,
+        ),
+        (
+            "its own, which Helm takes for another's",
+            "tombolo-install",
+            Some((RELEASE, "tombolo-system")),
+            own,
+            false,
+        ),
+        ("another release's", "Helm", Some(("other", "tombolo-system")), own, false),
+        ("another namespace's", "Helm", Some((RELEASE, "elsewhere")), own, false),
+    ];
+    for (whose, by, release, version, expected) in cases {
+        let mut there = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": [],
+            "metadata": {"name": role, "labels": {"app.kubernetes.io/managed-by": by, VERSION: version}},
+        });
+        if let Some((name, namespace)) = release {
+            there["metadata"]["annotations"] =
+                json!({"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace});
+        }
+        roles.patch(role, &PatchParams::apply("test").force(), &Patch::Apply(&there)).await.unwrap();
+        assert_eq!((brings(role), brings(other)), (expected, true), "{whose}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,12 +203,8 @@ async fn a_chart_does_not_take_the_place_of_a_later_version() {
     apply(&cluster.client(), &manifests(&Settings::default(), &parts), |_, _| {}).await.unwrap();
     assert!(try_all().is_ok(), "the same version");
     let own = env!("CARGO_PKG_VERSION");
-    let objects = [
-        ("Deployment", "tombolo-hub"),
-        ("Deployment", "tombolo-agent"),
-        ("DaemonSet", "tombolo-proxy"),
-        ("ClusterRole", "tombolo-member-writer"),
-    ];
+    let objects =
+        [("Deployment", "tombolo-hub"), ("Deployment", "tombolo-agent"), ("DaemonSet", "tombolo-proxy")];
     for (kind, name) in objects {
         for no_later in ["0.0.9", "0.0.9-rc.1", "dev", "1"] {
             relabel(&cluster, kind, name, no_later).await;

@@ -24,7 +24,11 @@ use tombolo_testkit::witness::{Rights, Witness, granted};
 use tombolo_testkit::{Cluster, EDITIONS, embedded_only, exported_echo, linger, real_only, until};
 
 const EPOCH: &str = "2026-01-01T00:00:00Z";
-const HUB_RULES: &str = include_str!("../../../deploy/hub/member-rbac.yaml");
+const HUB_RULES: &str = concat!(
+    include_str!("../../../deploy/hub/member-roles.yaml"),
+    "---\n",
+    include_str!("../../../deploy/hub/member-rbac.yaml")
+);
 const MEMBER_RULES: &str = include_str!("../../../deploy/member/agent-rbac.yaml");
 const NO_EXPORTS: &str = include_str!("../../../deploy/policy/no-exports.yaml");
 

@@ -144,7 +144,7 @@ async fn ask_hub(agent: &Agent, config: &Config, member: &Client) -> Result<(), 
         Err(Error::Api(status)) if matches!(status.code, 401 | 403 | 404) => {
             let hint = format!(
                 "an administrator of the hub installs deploy/crds, creates namespace {namespace} and grants the agent \
-                 access to it (deploy/hub/member-rbac.yaml)"
+                 access to it (deploy/hub/member-roles.yaml and member-rbac.yaml)"
             );
             let error = Error::Api(status);
             if has_sources(config, member).await {

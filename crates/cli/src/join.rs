@@ -2,7 +2,8 @@
 //!
 //! First everything is looked at, on both sides; what cannot work is said, and then nothing is changed. What follows can be
 //! repeated. Of several at one hub, one after the other looks and makes its place there: two that do so at the same time
-//! would not see each other. With `--dry-run` nobody is asked anything: the same objects are printed, for a repository to hold.
+//! would not see each other. With `--dry-run` nobody is asked anything: what can be known without that is looked at, and the same
+//! objects are printed, for a repository to hold.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,9 +13,9 @@ use kube::Client;
 use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::HUB_ACCOUNT;
 use tombolo_install::{
-    ClusterSeen, HUB_SECRET, HubSeen, Introduction, Membership, Settings, Turn, TurnError, examine,
-    held_token, inspect_cluster, inspect_hub, is_its_token, member_roles, name_hub, place, put_token,
-    restart, system_namespace,
+    ClusterSeen, Findings, HUB_SECRET, HubSeen, Introduction, Membership, Removed, Settings, Turn, TurnError,
+    examine, examine_alone, former_rights, held_token, inspect_cluster, inspect_hub, is_its_token,
+    member_roles, name_hub, place, put_token, remove, restart, system_namespace,
 };
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::request_token;
@@ -149,6 +150,15 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 fn print_side(arguments: &Arguments, membership: &Membership) -> Result<(), Failure> {
+    let found = examine_alone(membership);
+    expect_no_problems(arguments, &found)?;
+    for doubt in &found.doubts {
+        match arguments.output {
+            Form::Yaml => say(format_args!("# {doubt}")),
+            // What is printed has no place for it.
+            Form::Json => tracing::warn!("{doubt}"),
+        }
+    }
     let mut manifests = Vec::new();
     if arguments.side != Side::Member {
         manifests.extend(place(&arguments.name, &arguments.introduction(None)));
@@ -192,8 +202,29 @@ async fn admit(
     // The roles of all members, too: a hub may have its kinds and nothing else.
     let mut manifests = member_roles();
     manifests.extend(place(&arguments.name, &arguments.introduction(Some(cluster.server.identity))));
-    turn.write(put(hub, &manifests)).await.map_err(no_turn)??;
+    let make = async {
+        put(hub, &manifests).await?;
+        take_former_rights(arguments, hub).await
+    };
+    turn.write(make).await.map_err(no_turn)??;
     Ok(hub_seen)
+}
+
+/// Members of earlier versions had rights of their own, which no update of the hub reached.
+async fn take_former_rights(arguments: &Arguments, hub: &Client) -> Result<(), Failure> {
+    let former = former_rights(&arguments.name);
+    let told = remove(hub, &former, |one, removed| {
+        if removed == Removed::Gone {
+            let (kind, name) = (one.kind().to_lowercase(), one.name());
+            let place = one.namespace().unwrap_or_default();
+            say(format_args!("{kind}/{name} in {place} deleted: the role of all members counts now"));
+        }
+    });
+    told.await.map_err(|cause| {
+        Failure::new("rights that members had before are still there")
+            .because(cause)
+            .hint("an administrator of the hub has the rights; run this again afterwards")
+    })
 }
 
 fn no_turn(cause: TurnError) -> Failure {
@@ -223,11 +254,15 @@ async fn look(
     for doubt in &found.doubts {
         say(format_args!("# {doubt}"));
     }
-    if found.problems.is_empty() {
-        return Ok((hub, member));
+    expect_no_problems(arguments, &found).map(|()| (hub, member))
+}
+
+fn expect_no_problems(arguments: &Arguments, found: &Findings) -> Result<(), Failure> {
+    let (name, problems) = (&arguments.name, found.problems.join("; "));
+    match found.problems.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(format!("{name} cannot join, nothing was changed: {problems}"))),
     }
-    let name = &arguments.name;
-    Err(Failure::new(format!("{name} cannot join, nothing was changed: {}", found.problems.join("; "))))
 }
 
 /// A token that works stays; otherwise there is a new one.

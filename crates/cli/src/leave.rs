@@ -2,8 +2,8 @@
 //!
 //! First the name and the cluster are compared: they have to be of one member. Then its agents end, its place at the hub
 //! goes, so that others stop sending it anything, and what agents made in it is taken back. Where one of the two is gone for
-//! good, `--force` does it at the other one: at the hub that is named, or, if none is, in the cluster. Nobody waits for who is
-//! gone.
+//! good, it is done at the other one, and nobody waits for who is gone: `--force` for a cluster, `--hub-gone` for a hub. Which one
+//! that is has to be said: a hub that was merely not named is no hub that is gone.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use kube::Client;
 use tombolo_agent::retire;
 use tombolo_api::tombolo::MEMBER_LABEL;
 use tombolo_install::{
-    Place, forget, inspect_cluster, inspect_hub, is_called_otherwise, keeps_from_leaving, stop_agents,
-    take_place,
+    Place, forget, inspect_cluster, inspect_hub, keeps_from_leaving, keeps_from_leaving_without_hub,
+    stop_agents, take_place,
 };
 use tombolo_model::{ClusterId, names};
 
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     way: Way,
     /// The kubeconfig of an administrator of the hub; without it that of the cluster, with --hub-context.
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["hub_context", "force"])]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["hub_context", "hub_gone"])]
     hub_kubeconfig: Option<PathBuf>,
     /// The context of the hub in its kubeconfig.
     #[arg(long, value_name = "NAME")]
@@ -39,10 +39,12 @@ pub(crate) struct Arguments {
     /// Where the agent runs in the cluster.
     #[arg(long, default_value = "tombolo-system")]
     namespace: String,
-    /// Of cluster and hub one is gone for good. With a hub, only take the cluster's place there away; without, only take back
-    /// what is in the cluster.
+    /// The cluster is gone for good: only take its place at the hub away.
     #[arg(long)]
     force: bool,
+    /// The hub is gone for good: only take back what is in the cluster, with or without --force.
+    #[arg(long, conflicts_with_all = ["hub_kubeconfig", "hub_context"])]
+    hub_gone: bool,
     /// How long what a hub has to remove may take.
     #[arg(long, value_name = "SPAN", default_value = "2m", value_parser = span::parse)]
     timeout: Duration,
@@ -53,18 +55,14 @@ impl Arguments {
         let file = self.hub_kubeconfig.as_deref().or(self.way.kubeconfig.as_deref());
         connect("hub", "--hub-kubeconfig and --hub-context", file, self.hub_context.as_deref()).await
     }
-
-    fn names_hub(&self) -> bool {
-        self.hub_kubeconfig.is_some() || self.hub_context.is_some()
-    }
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
+    if arguments.hub_gone {
+        return without_hub(&arguments).await;
+    }
     if arguments.force {
-        return match arguments.names_hub() {
-            true => without_cluster(&arguments).await,
-            false => without_hub(&arguments).await,
-        };
+        return without_cluster(&arguments).await;
     }
     let hub = arguments.connect_hub().await?;
     let member = arguments.way.connect("cluster").await?;
@@ -92,13 +90,8 @@ async fn without_hub(arguments: &Arguments) -> Result<(), Failure> {
     let seen = inspect_cluster(&member, &arguments.namespace).await;
     let seen = seen.map_err(|cause| Failure::new("the cluster cannot be looked at").because(cause))?;
     let name = &arguments.name;
-    if let Some(why) = is_called_otherwise(name, &seen) {
+    if let Some(why) = keeps_from_leaving_without_hub(name, &seen) {
         return Err(Failure::new(format!("{name} cannot leave, nothing was changed: {why}")));
-    }
-    // Its name and its credential go last, so there is nothing left. Exports may be there for somebody else.
-    if seen.id.is_none() && !seen.is_member {
-        say("the cluster is nobody's member, and nothing was changed");
-        return Ok(());
     }
     stop(arguments, &member).await?;
     clean_up(arguments, &member).await?;
@@ -123,7 +116,7 @@ async fn look(arguments: &Arguments, hub: &Client, member: &Client) -> Result<()
     let hub = hub.map_err(|cause| {
         Failure::new("the hub cannot be looked at")
             .because(cause)
-            .hint("if it is gone for good, use --force, and neither --hub-kubeconfig nor --hub-context")
+            .hint("if it is gone for good, use --hub-gone instead of --hub-kubeconfig and --hub-context")
     })?;
     let member = member.map_err(|cause| {
         Failure::new("the cluster cannot be looked at")

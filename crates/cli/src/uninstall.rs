@@ -90,7 +90,8 @@ async fn expect_nobody(arguments: &Arguments, client: &Client, members: &[String
     if !members.is_empty() {
         let names = members.join(", ");
         return Err(Failure::new(format!("nothing was changed: this hub has members, {names}")).hint(
-            "`tombolo leave` each of them first, with --force if it is gone for good; without --kinds they stay",
+            "`tombolo leave` each of them first, with --hub-context for this hub, and --force if it is gone for good; \
+             without --kinds they stay",
         ));
     }
     if arguments.parts.member {

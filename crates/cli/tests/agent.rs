@@ -287,6 +287,8 @@ fn a_second_agent_of_a_cluster_stands_by_and_takes_over() {
 
 /// A kubeconfig whose contexts are the agent of one member, in its cluster and at the hub.
 fn accounts(fleet: &Fleet, member: &str) -> String {
+    let roles = include_str!("../../../deploy/hub/member-roles.yaml");
+    fleet.at("hub").feed("apply --server-side -f -", roles).succeeds();
     let hub_rules = include_str!("../../../deploy/hub/member-rbac.yaml");
     let hub_rules = hub_rules.replace("NAMESPACE", &format!("tombolo-{member}"));
     fleet.at("hub").feed("apply --server-side -f -", &hub_rules).succeeds();

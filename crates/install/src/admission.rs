@@ -1,4 +1,7 @@
 //! Whether a cluster can join: names, clocks, addresses, versions. Pure.
+//!
+//! Only an administrator's word keeps a cluster out: what a place says, or what is installed. What another member says about
+//! itself may be anything, and is passed on as a doubt; or else each member could keep all others out.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,6 +14,7 @@ use tombolo_model::names;
 
 use crate::definitions::{definitions, served};
 use crate::inspect::{ClusterSeen, HubSeen, MemberAtHub, Server};
+use crate::installed::Installed;
 use crate::membership::Membership;
 use crate::part::Part;
 
@@ -26,6 +30,30 @@ pub struct Findings {
     pub doubts: Vec<String>,
 }
 
+/// Looks at what `membership` says by itself: no cluster has to be asked for that.
+pub fn examine_alone(membership: &Membership) -> Findings {
+    let mut findings = Findings::default();
+    if is_reserved(membership) {
+        let namespace = names::hub_namespace(&membership.cluster);
+        findings.problem(format!(
+            "its namespace at the hub would be {namespace}, which is taken: choose another name"
+        ));
+    }
+    let server = &membership.hub.server;
+    if is_loopback(server) {
+        findings.doubt(format!(
+            "{server} leads a pod to itself and not to the hub: say with --hub-server where pods reach it"
+        ));
+    }
+    for text in membership.pod_cidrs.iter().filter(|text| text.parse::<IpNet>().is_err()) {
+        findings.problem(format!("--pod-cidr {text} is no range of addresses: write 10.1.0.0/16"));
+    }
+    if membership.pod_cidrs.is_empty() {
+        findings.doubt("without --pod-cidr other clusters believe any address of its endpoints");
+    }
+    findings
+}
+
 /// Looks at everything that `membership` says, and at both sides.
 pub fn examine(
     membership: &Membership,
@@ -33,11 +61,12 @@ pub fn examine(
     cluster: &ClusterSeen,
     most_apart: Duration,
 ) -> Findings {
-    let mut findings = Findings::default();
+    let mut findings = examine_alone(membership);
     findings.names(membership, hub, cluster);
     findings.clocks(&hub.server, &cluster.server, most_apart);
     findings.addresses(membership, hub, cluster);
-    findings.versions(hub, cluster);
+    findings.servers(hub, cluster);
+    findings.parts(membership, hub, cluster);
     findings
 }
 
@@ -52,11 +81,7 @@ impl Findings {
 
     fn names(&mut self, membership: &Membership, hub: &HubSeen, cluster: &ClusterSeen) {
         let (name, namespace) = (membership.cluster.as_str(), names::hub_namespace(&membership.cluster));
-        if namespace == membership.namespace || namespace == "tombolo-system" {
-            self.problem(format!(
-                "its namespace at the hub would be {namespace}, which is taken: choose another name"
-            ));
-        } else if hub.strangers.contains(&namespace) {
+        if hub.strangers.contains(&namespace) && !is_reserved(membership) {
             self.problem(format!(
                 "namespace {namespace} at the hub is taken, and not by {name}: choose another name, or, if it was made for \
                  this member, `kubectl label namespace {namespace} {MEMBER_LABEL}={name}` there"
@@ -73,19 +98,25 @@ impl Findings {
         if cluster.hub.as_ref().is_some_and(|known| *known != hub.server.identity) {
             self.doubt("the cluster was a member at another hub, which still has a place for it");
         }
-        let identity = &cluster.server.identity;
+        let identity = cluster.server.identity.as_str();
         for member in &hub.members {
-            let same_name = member.cluster == name || member.namespace == namespace;
-            if same_name && !member.identity.is_empty() && member.identity != *identity {
-                self.problem(format!(
-                    "another cluster is {name} at this hub: choose another name, or, if it is gone for good, \
-                     `tombolo leave --force --name {name}`"
-                ));
-            }
-            if !same_name && member.identity == *identity {
-                let other = &member.cluster;
+            let other = &member.cluster;
+            if member.cluster == name || member.namespace == namespace {
+                // Whoever speaks in the very place that is asked for has it, even if nobody else says so.
+                if member.identity().is_some_and(|known| known != identity) {
+                    self.problem(format!(
+                        "another cluster is {name} at this hub: choose another name, or, if it is gone for good, \
+                         `tombolo leave --force --name {name}` with the --hub-context of this hub"
+                    ));
+                }
+            } else if member.introduced.identity.as_deref() == Some(identity) {
                 self.problem(format!(
                     "the cluster is a member already, as {other}: `tombolo leave --name {other}` first"
+                ));
+            } else if member.identity() == Some(identity) {
+                self.doubt(format!(
+                    "{other} says that it is this very cluster, which nobody else does: if it is, `tombolo leave \
+                     --name {other}`"
                 ));
             }
         }
@@ -106,37 +137,26 @@ impl Findings {
     }
 
     fn addresses(&mut self, membership: &Membership, hub: &HubSeen, cluster: &ClusterSeen) {
-        let server = &membership.hub.server;
-        if is_loopback(server) {
-            self.doubt(format!(
-                "{server} leads a pod to itself and not to the hub: say with --hub-server where pods reach it"
-            ));
-        }
-        let mut own: Vec<IpNet> = Vec::new();
-        for text in &membership.pod_cidrs {
-            match text.parse() {
-                Ok(range) => own.push(range),
-                Err(_) => {
-                    self.problem(format!("--pod-cidr {text} is no range of addresses: write 10.1.0.0/16"))
-                }
-            }
-        }
-        if membership.pod_cidrs.is_empty() {
-            self.doubt("without --pod-cidr other clusters believe any address of its endpoints");
-        }
-        let (identity, namespace) = (&cluster.server.identity, names::hub_namespace(&membership.cluster));
-        let is_self = |member: &MemberAtHub| {
-            member.identity == *identity || member.identity.is_empty() && member.namespace == namespace
+        let own = ranges(&membership.pod_cidrs);
+        let identity = Some(&cluster.server.identity);
+        let namespace = names::hub_namespace(&membership.cluster);
+        let is_self = |member: &&MemberAtHub| {
+            member.namespace == namespace || member.introduced.identity.as_ref() == identity
         };
-        let others = hub.members.iter().filter(|member| !is_self(member));
-        for (member, text) in
-            others.flat_map(|member| member.pod_cidrs.iter().map(move |text| (member, text)))
-        {
-            let Ok(range) = text.parse::<IpNet>() else { continue };
-            for mine in own.iter().filter(|mine| overlap(mine, &range)) {
-                let other = &member.cluster;
+        for member in hub.members.iter().filter(|member| !is_self(member)) {
+            let (other, introduced) = (&member.cluster, ranges(&member.introduced.pod_cidrs));
+            if let Some((mine, theirs)) = first_overlap(&own, &introduced) {
                 self.problem(format!(
-                    "{mine} overlaps {range} of {other}: pods of both could not be told apart"
+                    "{mine} overlaps {theirs} of {other}: pods of both could not be told apart"
+                ));
+            }
+            let stated = ranges(&member.stated.pod_cidrs);
+            if introduced.is_empty()
+                && let Some((mine, theirs)) = first_overlap(&own, &stated)
+            {
+                self.doubt(format!(
+                    "{mine} overlaps {theirs}, where {other} says that it has its pods, which nobody else does: pods of \
+                     both could not be told apart"
                 ));
             }
         }
@@ -150,7 +170,7 @@ impl Findings {
         }
     }
 
-    fn versions(&mut self, hub: &HubSeen, cluster: &ClusterSeen) {
+    fn servers(&mut self, hub: &HubSeen, cluster: &ClusterSeen) {
         for (whose, server) in [("hub", &hub.server), ("cluster", &cluster.server)] {
             let version = &server.version;
             if numbers(version).is_some_and(|numbers| numbers < OLDEST_KUBERNETES) {
@@ -169,15 +189,38 @@ impl Findings {
                 self.problem(format!("the {whose} lacks {list}: `tombolo install --{flag}` there first"));
             }
         }
+    }
+
+    fn parts(&mut self, membership: &Membership, hub: &HubSeen, cluster: &ClusterSeen) {
         let own = env!("CARGO_PKG_VERSION");
+        let is_agent = |one: &&Installed| one.part == Part::Member && one.namespace == membership.namespace;
+        let at_hub = hub.server.parts.iter().filter(|one| one.part == Part::Hub).map(|one| ("hub", one));
+        let in_cluster = cluster.server.parts.iter().filter(is_agent).map(|one| ("cluster", one));
+        for (whose, part) in at_hub.chain(in_cluster) {
+            if let Some(version) = part.version.as_ref().filter(|version| !go_together(own, version)) {
+                self.problem(format!(
+                    "{part} of the {whose} is of version {version}, this program of {own}: update the older one, one minor \
+                     version at a time"
+                ));
+            }
+        }
         for member in &hub.members {
-            let Some(version) = &member.agent_version else { continue };
-            if !go_together(own, version) {
+            if let Some(version) = member.agent_version.as_ref().filter(|version| !go_together(own, version))
+            {
                 let other = &member.cluster;
-                self.problem(format!("the agent of {other} is version {version}, this program {own}: update the older one, one minor version at a time"));
+                self.doubt(format!(
+                    "the agent of {other} says that it is of version {version:?}, this program is of {own}: update the older \
+                     one, one minor version at a time"
+                ));
             }
         }
     }
+}
+
+/// Whether the place of the member would be where something is installed.
+fn is_reserved(membership: &Membership) -> bool {
+    let namespace = names::hub_namespace(&membership.cluster);
+    namespace == membership.namespace || namespace == "tombolo-system"
 }
 
 fn missing(server: &Server, part: Part) -> Vec<String> {
@@ -200,8 +243,14 @@ fn is_loopback(server: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(is_local)
 }
 
-fn overlap(a: &IpNet, b: &IpNet) -> bool {
-    a.contains(b) || b.contains(a)
+/// Those that are ranges.
+fn ranges(texts: &[String]) -> Vec<IpNet> {
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
+fn first_overlap<'a>(some: &'a [IpNet], others: &'a [IpNet]) -> Option<(&'a IpNet, &'a IpNet)> {
+    let mut pairs = some.iter().flat_map(|a| others.iter().map(move |b| (a, b)));
+    pairs.find(|(a, b)| a.contains(*b) || b.contains(*a))
 }
 
 fn numbers(version: &str) -> Option<(u32, u32)> {
@@ -219,12 +268,22 @@ fn go_together(a: &str, b: &str) -> bool {
 mod tests {
     use super::*;
     use crate::membership::HubAddress;
+    use crate::place::Introduction;
+
+    fn installed(part: Part, version: &str) -> Installed {
+        Installed { part, namespace: "tombolo-system".into(), version: Some(version.into()) }
+    }
+
+    fn introduction(identity: &str, range: &str) -> Introduction {
+        Introduction { identity: Some(identity.into()), pod_cidrs: vec![range.into()] }
+    }
 
     fn server(identity: &str, part: Part) -> Server {
         Server {
             version: "v1.34.1".into(),
             ahead: Some(0.4),
             kinds: definitions(&[part]).iter().map(|one| (one.name_any(), served(one))).collect(),
+            parts: vec![installed(part, env!("CARGO_PKG_VERSION"))],
             identity: identity.into(),
         }
     }
@@ -251,8 +310,8 @@ mod tests {
         let other = MemberAtHub {
             namespace: "tombolo-b".into(),
             cluster: "b".into(),
-            identity: "uid-b".into(),
-            pod_cidrs: vec!["10.2.0.0/16".into()],
+            introduced: introduction("uid-b", "10.2.0.0/16"),
+            stated: introduction("uid-b", "10.2.0.0/16"),
             agent_version: Some(env!("CARGO_PKG_VERSION").into()),
         };
         Case {
@@ -286,15 +345,14 @@ mod tests {
             (case.cluster.id, case.cluster.set) = (Some("a".into()), Some("test".into()));
             case.hub.members[0].cluster = "a".into();
             case.hub.members[0].namespace = "tombolo-a".into();
-            case.hub.members[0].identity = "uid-a".into();
-            case.hub.members[0].pod_cidrs = vec!["10.1.0.0/16".into()];
+            case.hub.members[0].introduced = introduction("uid-a", "10.1.0.0/16");
         });
         assert_eq!(again, Findings::default(), "who joined may join again");
         let prepared = found(|case| {
             case.hub.members[0] = MemberAtHub {
                 namespace: "tombolo-a".into(),
                 cluster: "a".into(),
-                pod_cidrs: vec!["10.1.0.0/16".into()],
+                introduced: Introduction { identity: None, pod_cidrs: vec!["10.1.0.0/16".into()] },
                 ..MemberAtHub::default()
             };
         });
@@ -304,16 +362,23 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_is_one_problem() {
         type Change = fn(&mut Case);
-        let cases: [(&str, Change); 16] = [
+        let cases: [(&str, Change); 18] = [
             ("taken", |case| case.membership.cluster = "system".parse().unwrap()),
             ("taken, and not by hub", |case| case.membership.cluster = "hub".parse().unwrap()),
             ("calls itself z", |case| case.cluster.id = Some("z".into())),
             ("--cluster-set another", |case| case.cluster.set = Some("another".into())),
-            ("another cluster is a", |case| {
+            ("`tombolo leave --force --name a` with the --hub-context of this hub", |case| {
                 case.hub.members[0].cluster = "a".into();
                 case.hub.members[0].namespace = "tombolo-a".into();
             }),
-            ("already, as b", |case| case.hub.members[0].identity = "uid-a".into()),
+            ("another cluster is a", |case| {
+                case.hub.members[0].cluster = "a".into();
+                case.hub.members[0].namespace = "tombolo-a".into();
+                case.hub.members[0].introduced = Introduction::default();
+            }),
+            ("already, as b", |case| {
+                case.hub.members[0].introduced.identity = Some("uid-a".into());
+            }),
             ("120 s apart", |case| case.hub.server.ahead = Some(120.4)),
             ("120 s apart", |case| case.cluster.server.ahead = Some(120.4)),
             ("no range", |case| case.membership.pod_cidrs.push("10.1.0.0".into())),
@@ -325,13 +390,84 @@ mod tests {
             ("tombolo install --member", |case| {
                 case.cluster.server.kinds.insert("serviceimports.multicluster.x-k8s.io".into(), [].into());
             }),
-            ("update the older", |case| case.hub.members[0].agent_version = Some("0.9.0".into())),
+            ("tombolo-hub in tombolo-system of the hub is of version 0.9.0", |case| {
+                case.hub.server.parts.push(installed(Part::Hub, "0.9.0"));
+            }),
+            ("tombolo-agent in tombolo-system of the cluster is of version 0.9.0", |case| {
+                case.cluster.server.parts.push(installed(Part::Member, "0.9.0"));
+            }),
         ];
         for (expected, change) in cases {
             let found = found(change);
             assert_eq!(found.problems.len(), 1, "{expected}: {found:?}");
             assert!(found.problems[0].contains(expected), "{expected}: {found:?}");
         }
+    }
+
+    #[test]
+    fn what_a_member_says_about_itself_keeps_nobody_out() {
+        let cases = [
+            (introduction("uid-a", "10.2.0.0/16"), None, "b says that it is this very cluster"),
+            (introduction("uid-b", "0.0.0.0/0"), None, "10.1.0.0/16 overlaps 0.0.0.0/0, where b says"),
+            (Introduction::default(), Some("9.9.9"), "the agent of b says that it is of version \"9.9.9\""),
+        ];
+        for (stated, version, expected) in cases {
+            let silent = found(|case| {
+                let member = &mut case.hub.members[0];
+                (member.introduced, member.stated) = (Introduction::default(), stated.clone());
+                member.agent_version = version.map(str::to_owned);
+            });
+            assert_eq!((silent.problems.len(), silent.doubts.len()), (0, 1), "{expected}: {silent:?}");
+            assert!(silent.doubts[0].contains(expected), "{silent:?}");
+            // Nobody needs to hear what an administrator knows better.
+            let known = found(|case| case.hub.members[0].stated = stated);
+            assert_eq!(known, Findings::default(), "{expected}");
+        }
+        let hidden = found(|case| {
+            case.hub.members[0].introduced =
+                Introduction { identity: None, ..introduction("", "10.1.0.0/16") };
+            case.hub.members[0].stated = introduction("uid-a", "10.2.0.0/16");
+        });
+        assert!(
+            hidden.problems[0].contains("overlaps"),
+            "who says to be this cluster hides nothing: {hidden:?}"
+        );
+    }
+
+    #[test]
+    fn parts_that_have_nothing_to_do_with_the_membership_may_be_of_any_version() {
+        let others = found(|case| {
+            let elsewhere = Installed { namespace: "elsewhere".into(), ..installed(Part::Member, "0.9.0") };
+            case.cluster.server.parts.extend([elsewhere, installed(Part::Hub, "0.9.0")]);
+            case.hub.server.parts.push(installed(Part::Member, "0.9.0"));
+            case.hub.server.parts.push(Installed { version: None, ..installed(Part::Hub, "") });
+        });
+        assert_eq!(others, Findings::default());
+    }
+
+    #[test]
+    fn what_can_be_known_without_a_cluster_is_known_before_one_is_asked() {
+        let alone = |change: fn(&mut Membership)| {
+            let mut membership = membership("a", &["10.1.0.0/16"]);
+            change(&mut membership);
+            let found = examine_alone(&membership);
+            (found.problems.join(";"), found.doubts.join(";"))
+        };
+        assert_eq!(alone(|_| {}), (String::new(), String::new()));
+        type Case = (&'static str, fn(&mut Membership));
+        let problems: [Case; 3] = [
+            ("which is taken", |one| one.cluster = "system".parse().unwrap()),
+            ("which is taken", |one| one.namespace = "tombolo-a".into()),
+            ("--pod-cidr 10.1 is no range", |one| one.pod_cidrs.push("10.1".into())),
+        ];
+        for (expected, change) in problems {
+            let (problems, doubts) = alone(change);
+            assert!(problems.contains(expected) && doubts.is_empty(), "{expected}: {problems} {doubts}");
+        }
+        let (problems, doubts) = alone(|one| one.hub.server = "https://127.0.0.1:6443".into());
+        assert!(problems.is_empty() && doubts.contains("leads a pod to itself"), "{problems} {doubts}");
+        let (problems, doubts) = alone(|one| one.pod_cidrs.clear());
+        assert!(problems.is_empty() && doubts.contains("without --pod-cidr"), "{problems} {doubts}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tombolo_runtime::is_absent;
 use crate::definitions::{Verdict, decide};
 use crate::manifest::Manifest;
 use crate::part::INSTALLER;
-use crate::precedence::{is_kept_by_helm, later_than};
+use crate::precedence::{beside_helm, later_than};
 
 /// How long a definition may take until it can be used.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -79,21 +79,18 @@ pub(crate) fn api(client: &Client, manifest: &Manifest) -> Api<DynamicObject> {
 async fn put(client: &Client, manifest: &Manifest) -> Result<Applied, kube::Error> {
     let api = api(client, manifest);
     let optional = manifest.resource().group == MONITORING;
-    let before = match api.get(manifest.name()).await {
-        Err(error) if is_absent(&error) => None,
+    let (before, value) = match api.get(manifest.name()).await {
+        Err(error) if is_absent(&error) => (None, manifest.value().clone()),
         found => {
             let found = found?;
             if let Some(version) = later_than(found.labels(), manifest) {
                 return Ok(Applied::Kept(format!("version {version} made it, which is later than this one")));
             }
-            if is_kept_by_helm(found.labels(), manifest) {
-                return Ok(Applied::Kept("Helm keeps it, as this version has it".to_owned()));
-            }
-            found.resource_version()
+            (found.resource_version(), beside_helm(found.labels(), manifest))
         }
     };
     let params = PatchParams::apply(INSTALLER).force();
-    let after = match api.patch(manifest.name(), &params, &Patch::Apply(manifest.value())).await {
+    let after = match api.patch(manifest.name(), &params, &Patch::Apply(value)).await {
         Err(kube::Error::Api(status)) if status.code == 404 && optional => return Ok(Applied::NoSuchKind),
         outcome => outcome?.resource_version(),
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client, Error, ResourceExt as _};
@@ -13,7 +13,8 @@ use tombolo_model::origin;
 use tombolo_runtime::is_absent;
 
 use crate::apply::is_established;
-use crate::membership::{HUB_ANNOTATION, HUB_SECRET};
+use crate::installed::{Installed, installed};
+use crate::membership::{CONFIG_MAP, HUB_ANNOTATION, HUB_SECRET, ID_KEY};
 use crate::place::{self, Introduction};
 
 /// An API server.
@@ -24,6 +25,8 @@ pub struct Server {
     pub ahead: Option<f64>,
     /// The definitions that can be used, with the versions they serve.
     pub kinds: BTreeMap<String, BTreeSet<String>>,
+    /// The parts that run there, whoever installed them.
+    pub parts: Vec<Installed>,
     /// What tells the cluster from every other: the UID of its kube-system namespace.
     pub identity: String,
 }
@@ -37,22 +40,31 @@ pub struct HubSeen {
     pub strangers: BTreeSet<String>,
 }
 
-/// A member at the hub: what its place says about it, and, where that says nothing, what it says about itself.
+/// A member at the hub.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemberAtHub {
     pub namespace: String,
     pub cluster: String,
-    /// Empty where nobody knows: its place was made from files, and its agent has not run yet.
-    pub identity: String,
-    pub pod_cidrs: Vec<String>,
+    /// What its place says about it, which it cannot change.
+    pub introduced: Introduction,
+    /// The same as it says itself, true or not.
+    pub stated: Introduction,
+    /// What its agent says that it is.
     pub agent_version: Option<String>,
+}
+
+impl MemberAtHub {
+    /// What tells its cluster from every other. Where its place was made from files and its agent has not run yet, nobody knows.
+    pub fn identity(&self) -> Option<&str> {
+        self.introduced.identity.as_deref().or(self.stated.identity.as_deref())
+    }
 }
 
 /// A cluster that wants to join.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterSeen {
     pub server: Server,
-    /// The id that it has already.
+    /// The id that it has already, as its property or, without one, what its agent reads says.
     pub id: Option<String>,
     /// The set that it is a member of.
     pub set: Option<String>,
@@ -74,28 +86,26 @@ pub async fn inspect_hub(client: &Client) -> Result<HubSeen, Error> {
     Ok(HubSeen { server, members: members(found.into_iter().flatten(), &namespaces), strangers })
 }
 
-/// Everybody who has a place or said something. A member cannot change its place, so what that says counts before what the
-/// member states, which may be anything. Nor does a statement count for another cluster than that whose namespace it is in.
+/// Everybody who has a place or said something. A statement counts for no other cluster than that whose namespace it is in.
 fn members(statements: impl Iterator<Item = Membership>, namespaces: &[Namespace]) -> Vec<MemberAtHub> {
     let is_own = |one: &Membership| one.name_any() == STATEMENT && origin::check_membership(one).is_ok();
     let stated = statements.filter(is_own).map(|one| MemberAtHub {
         namespace: one.namespace().unwrap_or_default(),
         cluster: one.spec.cluster,
-        identity: one.spec.identity,
-        pod_cidrs: one.spec.pod_cidrs,
+        introduced: Introduction::default(),
+        stated: Introduction {
+            identity: Some(one.spec.identity).filter(|identity| !identity.is_empty()),
+            pod_cidrs: one.spec.pod_cidrs,
+        },
         agent_version: one.status.and_then(|status| status.agent_version),
     });
     let mut members: BTreeMap<String, MemberAtHub> = stated.map(|one| (one.namespace.clone(), one)).collect();
     for namespace in namespaces {
         let Some(resident) = place::resident(namespace) else { continue };
-        let Introduction { identity, pod_cidrs } = Introduction::read(namespace);
         let name = namespace.name_any();
         let member = members.entry(name.clone()).or_default();
         (member.namespace, member.cluster) = (name, resident.to_string());
-        member.identity = identity.unwrap_or_else(|| member.identity.clone());
-        if !pod_cidrs.is_empty() {
-            member.pod_cidrs = pod_cidrs;
-        }
+        member.introduced = Introduction::read(namespace);
     }
     members.into_values().collect()
 }
@@ -106,8 +116,10 @@ pub async fn inspect_cluster(client: &Client, namespace: &str) -> Result<Cluster
     let credential = Api::<Secret>::namespaced(client.clone(), namespace).get_opt(HUB_SECRET).await?;
     let is_member = credential.is_some();
     let hub = credential.and_then(|found| found.metadata.annotations?.remove(HUB_ANNOTATION));
-    let (id, set) =
-        (property(client, CLUSTER_ID_PROPERTY).await?, property(client, CLUSTER_SET_PROPERTY).await?);
+    let facts = Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(CONFIG_MAP).await?;
+    let told = facts.and_then(|facts| facts.data?.remove(ID_KEY));
+    let id = property(client, CLUSTER_ID_PROPERTY).await?.or(told);
+    let set = property(client, CLUSTER_SET_PROPERTY).await?;
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     let ranges = nodes.into_iter().filter_map(|node| node.spec?.pod_cidrs).flatten();
     Ok(ClusterSeen { server, id, set, is_member, hub, node_cidrs: ranges.collect() })
@@ -131,6 +143,7 @@ async fn inspect(client: &Client) -> Result<Server, Error> {
         version: client.apiserver_version().await?.git_version,
         ahead: clock(client).await?,
         kinds: kinds.collect(),
+        parts: installed(client).await?,
         identity: system.uid().unwrap_or_default(),
     })
 }
@@ -177,30 +190,31 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata})).unwrap()
     }
 
-    fn seen(statements: Vec<Membership>, namespaces: &[Namespace]) -> Vec<[String; 3]> {
-        let members = members(statements.into_iter(), namespaces).into_iter();
-        members.map(|one| [one.cluster, one.identity, one.pod_cidrs.join(",")]).collect()
+    /// The only member: who it is, what its place says of it, and what it says itself.
+    fn seen(statements: Vec<Membership>, annotations: Value) -> [String; 3] {
+        let namespaces = [namespace("tombolo-a", annotations)];
+        let mut members = members(statements.into_iter(), &namespaces);
+        let one = members.pop().unwrap();
+        assert!(members.is_empty(), "{members:?}");
+        let words = |said: &Introduction| {
+            format!("{} {}", said.identity.as_deref().unwrap_or("-"), said.pod_cidrs.join(","))
+        };
+        [one.cluster.clone(), words(&one.introduced), words(&one.stated)]
     }
 
     #[test]
-    fn what_an_administrator_wrote_on_a_place_counts_before_what_its_member_says() {
-        let introduced = json!({"tombolo.dev/identity": "uid-a", "tombolo.dev/pod-cidrs": "10.1.0.0/16"});
+    fn what_an_administrator_wrote_on_a_place_is_told_from_what_its_member_says() {
         let said = || vec![statement("tombolo-a", "a", "uid-b", "10.2.0.0/16")];
-        assert_eq!(seen(said(), &[namespace("tombolo-a", introduced)]), [["a", "uid-a", "10.1.0.0/16"]]);
-        // A place that was made from files does not know everything.
-        let ranges = json!({"tombolo.dev/pod-cidrs": "10.1.0.0/16"});
-        assert_eq!(seen(said(), &[namespace("tombolo-a", ranges)]), [["a", "uid-b", "10.1.0.0/16"]]);
-        assert_eq!(seen(said(), &[namespace("tombolo-a", json!({}))]), [["a", "uid-b", "10.2.0.0/16"]]);
-        assert_eq!(
-            seen(vec![], &[namespace("tombolo-a", json!({}))]),
-            [["a", "", ""]],
-            "before its agent runs"
-        );
+        let introduced = json!({"tombolo.dev/identity": "uid-a", "tombolo.dev/pod-cidrs": "10.1.0.0/16"});
+        assert_eq!(seen(said(), introduced), ["a", "uid-a 10.1.0.0/16", "uid-b 10.2.0.0/16"]);
+        let from_files = json!({"tombolo.dev/pod-cidrs": "10.1.0.0/16"});
+        assert_eq!(seen(said(), from_files), ["a", "- 10.1.0.0/16", "uid-b 10.2.0.0/16"]);
+        assert_eq!(seen(vec![], json!({})), ["a", "- ", "- "], "before its agent runs");
     }
 
     #[test]
     fn nobody_speaks_for_another_cluster() {
         let forged = statement("tombolo-a", "b", "uid-a", "10.2.0.0/16");
-        assert_eq!(seen(vec![forged], &[namespace("tombolo-a", json!({}))]), [["a", "", ""]]);
+        assert_eq!(seen(vec![forged], json!({})), ["a", "- ", "- "]);
     }
 }

@@ -6,15 +6,18 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use kube::api::ListParams;
 use kube::{Api, Client, Error, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use tombolo_runtime::is_absent;
 
 use crate::definitions::definitions;
-use crate::part::{COMPONENT_LABEL, NAME_LABEL, Part};
+use crate::part::{COMPONENT_LABEL, NAME_LABEL, Part, VERSION_LABEL};
 
 /// A part that is installed, by whatever means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
     pub part: Part,
     pub namespace: String,
+    /// The version that installed it, if it says so.
+    pub version: Option<String>,
 }
 
 impl fmt::Display for Installed {
@@ -35,14 +38,19 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug,
 {
     let ours = ListParams::default().labels(&format!("{NAME_LABEL}=tombolo"));
-    let found = Api::<K>::all(client.clone()).list(&ours).await?.items;
-    Ok(found.iter().filter_map(part_of).collect())
+    match Api::<K>::all(client.clone()).list(&ours).await {
+        // An API server may be there for nothing but to be a hub.
+        Err(error) if is_absent(&error) => Ok(Vec::new()),
+        found => Ok(found?.items.iter().filter_map(part_of).collect()),
+    }
 }
 
 fn part_of<K: Resource>(workload: &K) -> Option<Installed> {
-    let component = workload.labels().get(COMPONENT_LABEL)?;
+    let labels = workload.labels();
+    let component = labels.get(COMPONENT_LABEL)?;
     let part = Part::ALL.into_iter().find(|part| part.command() == component)?;
-    Some(Installed { part, namespace: workload.namespace().unwrap_or_default() })
+    let namespace = workload.namespace().unwrap_or_default();
+    Some(Installed { part, namespace, version: labels.get(VERSION_LABEL).cloned() })
 }
 
 /// Who of these reads or writes a kind, by the name of its definition.
@@ -54,11 +62,26 @@ pub fn who_needs<'a>(definition: &str, installed: &'a [Installed]) -> Option<&'a
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Settings;
+    use crate::workload::workload;
+
+    #[test]
+    fn a_workload_says_which_part_it_runs_and_of_which_version() {
+        let agents = workload(Part::Member, &Settings::default());
+        let agents: Deployment = serde_json::from_value(agents.value().clone()).unwrap();
+        let found = part_of(&agents).unwrap();
+        assert_eq!((found.part, found.namespace.as_str()), (Part::Member, "tombolo-system"));
+        assert_eq!(found.version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
+    }
 
     #[test]
     fn a_kind_is_needed_by_whoever_reads_or_writes_it() {
         let all = |parts: &[Part]| -> Vec<Installed> {
-            let at = |part: &Part| Installed { part: *part, namespace: "tombolo-system".to_owned() };
+            let at = |part: &Part| Installed {
+                part: *part,
+                namespace: "tombolo-system".to_owned(),
+                version: None,
+            };
             parts.iter().map(at).collect()
         };
         let exports = "serviceexports.multicluster.x-k8s.io";

@@ -6,13 +6,12 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, Error, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tombolo_api::about::{CLUSTER_ID_PROPERTY, CLUSTER_SET_PROPERTY, ClusterProperty};
-use tombolo_api::karmada::cluster::Cluster;
 use tombolo_api::tombolo::MANAGED_BY_LABEL;
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{is_absent, unless_gone};
@@ -20,7 +19,8 @@ use tombolo_runtime::{is_absent, unless_gone};
 use crate::join::REPLICAS_ANNOTATION;
 use crate::membership::{CONFIG_MAP, HUB_SECRET};
 use crate::part::{INSTALLER, Part};
-use crate::{place, turn};
+use crate::remove::remove_this;
+use crate::{place, registration, turn};
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long agents may take to end: pods have 30 s for it.
@@ -50,26 +50,21 @@ pub async fn take_place(hub: &Client, member: &ClusterId, patience: Duration) ->
     let bindings: Api<ClusterRoleBinding> = Api::all(hub.clone());
     let binding = place::binding(&namespace);
     let Some(found) = namespaces.get_opt(&namespace).await? else {
-        // Who removed the namespace by hand left this behind.
+        // Who removed the namespace by hand left this behind, and whoever left before may have been interrupted.
         let left = bindings.get_opt(&binding).await?.is_some_and(|one| is_ours(&one));
-        if !left {
-            return Ok(Place::NotThere);
+        if left {
+            remove(&bindings, &binding).await?;
         }
-        remove(&bindings, &binding).await?;
-        return Ok(Place::Taken);
+        let was_registered = registration::finish(hub, member).await?;
+        return Ok(if left || was_registered { Place::Taken } else { Place::NotThere });
     };
     if place::resident(&found).as_ref() != Some(member) {
         return Ok(Place::Foreign);
     }
     // The account first: an agent that still runs could not say anything any more.
     remove(&bindings, &binding).await?;
-    if names::execution_namespace(member).is_some() {
-        remove(&Api::<Cluster>::all(hub.clone()), member.as_str()).await?;
-    }
-    // This namespace and none that has its name by now.
-    let only = Preconditions { uid: found.uid(), resource_version: None };
-    let params = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
-    gone_already(namespaces.delete(&namespace, &params).await)?;
+    registration::withdraw(hub, member).await?;
+    remove_this(&namespaces, &found).await?;
     let deadline = Instant::now() + patience;
     while namespaces.get_opt(&namespace).await?.is_some_and(|one| one.uid() == found.uid()) {
         if Instant::now() > deadline {
@@ -77,6 +72,7 @@ pub async fn take_place(hub: &Client, member: &ClusterId, patience: Duration) ->
         }
         sleep(LOOK_EVERY).await;
     }
+    registration::finish(hub, member).await?;
     Ok(Place::Taken)
 }
 
@@ -194,13 +190,9 @@ async fn remove<K>(api: &Api<K>, name: &str) -> Result<(), Error>
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
-    gone_already(api.delete(name, &DeleteParams::default()).await)
-}
-
-fn gone_already<T>(outcome: Result<T, Error>) -> Result<(), Error> {
-    match outcome {
-        Err(error) if is_absent(&error) => Ok(()),
-        outcome => outcome.map(|_| ()),
+    match api.delete(name, &DeleteParams::default()).await {
+        Err(error) if !is_absent(&error) => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -18,6 +18,8 @@ use crate::part::INSTALLER;
 
 /// Who the cluster is.
 pub(crate) const CONFIG_MAP: &str = "tombolo-member";
+/// In it: what the cluster is called.
+pub(crate) const ID_KEY: &str = "cluster-id";
 /// The credential for the hub.
 pub const HUB_SECRET: &str = "tombolo-hub";
 /// On the credential: what tells its hub from every other, the UID of the hub's kube-system namespace.
@@ -63,7 +65,7 @@ impl Membership {
                 data.insert(key.to_owned(), value);
             }
         };
-        tell("cluster-id", self.cluster.to_string());
+        tell(ID_KEY, self.cluster.to_string());
         tell("pod-cidrs", self.pod_cidrs.join(","));
         tell("region", self.region.clone().unwrap_or_default());
         tell("ip-families", self.ip_families.join(","));

@@ -85,6 +85,18 @@ pub(crate) fn in_namespace(namespace: &str, member: &str, introduction: &Introdu
     ]
 }
 
+/// What a place held before all members had the same role: a copy of its own, from the day they joined. It has no rules here,
+/// since it is there to be removed.
+pub fn former_rights(member: &ClusterId) -> Vec<Manifest> {
+    let namespace = names::hub_namespace(member);
+    let metadata = ObjectMeta {
+        name: Some(WRITER_ROLE.to_owned()),
+        namespace: Some(namespace.clone()),
+        ..ObjectMeta::default()
+    };
+    Account { namespace: &namespace, name: HUB_ACCOUNT }.within(&metadata, &[]).into()
+}
+
 /// The binding that lets a member read what others say; the only thing of a place outside its namespace.
 pub(crate) fn binding(namespace: &str) -> String {
     format!("{namespace}-reader")
@@ -156,6 +168,20 @@ mod tests {
             assert_eq!(role["kind"], "ClusterRole");
             assert!(roles.iter().any(|one| role["name"] == one.name()), "{role}");
         }
+    }
+
+    #[test]
+    fn what_is_taken_from_a_former_place_is_nothing_that_it_needs_today() {
+        let member: ClusterId = "a".parse().unwrap();
+        let named =
+            |one: &Manifest| format!("{} {} {}", one.kind(), one.namespace().unwrap_or_default(), one.name());
+        let today: Vec<String> = place(&member, &Introduction::default()).iter().map(named).collect();
+        let former: Vec<String> = former_rights(&member).iter().map(named).collect();
+        assert_eq!(
+            former,
+            ["Role tombolo-a tombolo-member-writer", "RoleBinding tombolo-a tombolo-member-writer"]
+        );
+        assert!(former.iter().all(|one| !today.contains(one)), "{today:?}");
     }
 
     #[test]

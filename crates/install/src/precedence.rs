@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
 use tombolo_api::tombolo::MANAGED_BY_LABEL;
 use tombolo_runtime::is_absent;
 
@@ -47,12 +48,14 @@ pub(crate) fn later_than<'a>(there: &'a BTreeMap<String, String>, manifest: &Man
     there.get(VERSION_LABEL).map(String::as_str).filter(|version| is_ours && is_later(version, own))
 }
 
-/// Whether this is a role of all members that Helm keeps, as this version has it. It is left to Helm, which otherwise would
-/// refuse to install it again as somebody else's.
-pub(crate) fn is_kept_by_helm(there: &BTreeMap<String, String>, manifest: &Manifest) -> bool {
-    let own = manifest.value()["metadata"]["labels"][VERSION_LABEL].as_str();
-    let is_same = there.get(VERSION_LABEL).map(String::as_str) == own;
-    is_same && place::is_for_members(manifest) && there.get(MANAGED_BY_LABEL).is_some_and(|by| by == HELM)
+/// A role of all members as it is applied where there is one: what Helm owns it goes on owning, or else it would refuse to bring
+/// its later versions, as somebody else's.
+pub(crate) fn beside_helm(there: &BTreeMap<String, String>, manifest: &Manifest) -> Value {
+    let mut value = manifest.value().clone();
+    if place::is_for_members(manifest) && there.get(MANAGED_BY_LABEL).is_some_and(|by| by == HELM) {
+        value["metadata"]["labels"][MANAGED_BY_LABEL] = json!(HELM);
+    }
+    value
 }
 
 /// Whether `a` comes after `b`. What cannot be read comes after nothing, nor does one candidate of a release after another.
@@ -73,9 +76,8 @@ fn read(version: &str) -> Option<([u64; 3], bool)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::place::Introduction;
 
     #[test]
     fn versions_follow_each_other_by_numbers_and_not_by_letters() {
@@ -112,15 +114,15 @@ mod tests {
     }
 
     #[test]
-    fn roles_of_members_stay_with_helm_while_they_are_of_this_version() {
-        let by = |who: &str, version: &str| -> BTreeMap<String, String> {
-            [(MANAGED_BY_LABEL, who), (VERSION_LABEL, version)].map(|(k, v)| (k.into(), v.into())).into()
-        };
-        let own = env!("CARGO_PKG_VERSION");
+    fn roles_of_members_stay_with_whoever_brought_them() {
+        let by = |who: &str| [(MANAGED_BY_LABEL.to_owned(), who.to_owned())].into();
         for role in place::member_roles() {
-            assert!(is_kept_by_helm(&by(HELM, own), &role));
-            assert!(!is_kept_by_helm(&by(HELM, "0.0.1"), &role), "members may need more");
-            assert!(!is_kept_by_helm(&by(INSTALLER, own), &role));
+            let mut ours = role.value().clone();
+            assert_eq!(beside_helm(&by(INSTALLER), &role), ours);
+            ours["metadata"]["labels"][MANAGED_BY_LABEL] = json!(HELM);
+            assert_eq!(beside_helm(&by(HELM), &role), ours, "all else is as this version has it");
         }
+        let other = place::place(&"a".parse().unwrap(), &Introduction::default()).remove(0);
+        assert_eq!(beside_helm(&by(HELM), &other), *other.value());
     }
 }

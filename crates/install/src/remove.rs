@@ -1,7 +1,10 @@
 //! Taking out what was applied: in the other order, and only what is ours.
 
-use kube::api::DeleteParams;
-use kube::{Client, ResourceExt as _};
+use std::fmt::Debug;
+
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use tombolo_api::crd::SCHEMA_REVISION_LABEL;
 use tombolo_api::tombolo::MANAGED_BY_LABEL;
 use tombolo_runtime::is_absent;
@@ -30,6 +33,19 @@ pub async fn remove(
         tell(manifest, removed.map_err(|source| Error::refused(manifest, source))?);
     }
     Ok(())
+}
+
+/// Removes this object, and none that has its name by now; what is not there is gone already.
+pub(crate) async fn remove_this<K>(api: &Api<K>, object: &K) -> Result<(), kube::Error>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    let only = Preconditions { uid: object.uid(), resource_version: None };
+    let params = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
+    match api.delete(&object.name_any(), &params).await {
+        Err(error) if !is_absent(&error) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 async fn remove_one(client: &Client, manifest: &Manifest) -> Result<Removed, kube::Error> {

@@ -62,6 +62,17 @@ fn the_files_together_are_what_an_installation_of_all_parts_applies() {
 }
 
 #[test]
+fn what_is_applied_for_each_member_takes_nothing_back_from_the_others() {
+    let files = deploy_files().unwrap();
+    let (place, roles) =
+        (documents(&files["hub/member-rbac.yaml"]), documents(&files["hub/member-roles.yaml"]));
+    assert!(place.iter().all(|one| one["kind"] != "ClusterRole"), "{place:?}");
+    let bound = place.iter().filter_map(|one| one["roleRef"]["name"].as_str());
+    let said = roles.iter().filter_map(|one| one["metadata"]["name"].as_str());
+    assert_eq!(bound.collect::<Vec<_>>(), said.collect::<Vec<_>>());
+}
+
+#[test]
 fn every_object_is_applied_after_what_it_needs() {
     let all = manifests(&Settings::default(), &Part::ALL);
     let place = |kind: &str| all.iter().position(|one| one.kind() == kind).unwrap();

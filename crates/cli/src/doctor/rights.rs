@@ -120,7 +120,8 @@ pub(super) async fn in_member(client: &Client) -> Vec<Granted> {
 /// The accounts of the hub and of the members there.
 pub(super) async fn at_hub(client: &Client, members: &[MemberSeen]) -> Vec<Granted> {
     let missing = of_members(client, members).await;
-    let members = Granted { part: "agent", file: "deploy/hub/member-rbac.yaml, for each member", missing };
+    let file = "deploy/hub/member-roles.yaml, and member-rbac.yaml for each member";
+    let members = Granted { part: "agent", file, missing };
     [members].into_iter().chain(look_if_there(client, &HUB).await).collect()
 }
 

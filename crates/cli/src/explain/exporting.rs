@@ -107,7 +107,9 @@ fn offer(picture: &Picture<'_>, member: &MemberSeen, facts: Option<&MemberFacts>
         let since = export.as_ref().and_then(ExportSeen::valid).and_then(|valid| valid.since);
         return Finding::broken(Hop::Offer, id, "there is no offer at the hub")
             .since(since.or(export.and_then(|export| export.created)))
-            .advice("look at the agent's log and at its rights at the hub (deploy/hub/member-rbac.yaml)");
+            .advice(
+                "look at the agent's log and at its rights at the hub (deploy/hub/member-roles.yaml and member-rbac.yaml)",
+            );
     };
     let offered = count(picture.offered_slices(id).into_iter());
     let held = facts.and_then(|facts| picture.own_service(facts).map(|own| picture.slices_of(facts, own)));

@@ -44,6 +44,21 @@ fn a_cluster_joins_by_files_and_a_token_that_kubectl_makes() {
 }
 
 #[test]
+fn files_for_a_cluster_that_could_not_join_are_not_printed() {
+    let world = World::start();
+    let print = |line: &str| world.tombolo(&format!("join --hub-context hub --dry-run {line}"));
+    print("--name west --pod-cidr 10.2").fails("--pod-cidr 10.2 is no range of addresses");
+    print("--name system --pod-cidr 10.2.0.0/16").fails("which is taken: choose another name");
+    let printed = print("--name west").succeeds();
+    for doubt in ["leads a pod to itself", "without --pod-cidr"] {
+        let is_said = |line: &str| line.starts_with("# ") && line.contains(doubt);
+        assert!(printed.lines().take(2).any(is_said), "{doubt}: {printed}");
+    }
+    let printed = print("--name west -o json").succeeds();
+    assert!(serde_json::from_str::<serde_json::Value>(&printed).is_ok(), "{printed}");
+}
+
+#[test]
 fn who_joined_by_files_is_a_member_for_everybody_who_asks() {
     let world = World::start();
     world.tombolo("install --hub --context hub").succeeds();

@@ -33,10 +33,14 @@ fn a_member_takes_everything_back_without_its_hub() {
     world.at("east").run("config delete-context hub").succeeds();
     world.tombolo("leave --name east --context east --hub-context hub").fails("there is no way to the hub");
     world
-        .tombolo("leave --force --name west --context east")
+        .tombolo("leave --hub-gone --name west --context east")
         .fails("the cluster calls itself east, not west");
+    // Whoever merely did not name the hub does not mean that it is gone.
+    let unclear = world.tombolo("leave --force --name east --context east");
+    assert!(unclear.code == Some(2) && unclear.err.contains("--hub-kubeconfig"), "{unclear:?}");
+    world.at("east").run("get secret -n tombolo-system tombolo-hub").succeeds();
     world.at("east").run(&format!("delete {EXPORT} --wait=false")).succeeds();
-    let said = world.tombolo("leave --force --name east --context east").succeeds();
+    let said = world.tombolo("leave --hub-gone --name east --context east").succeeds();
     assert!(said.contains("east is no member any more; nobody told the hub"), "{said}");
     world.at("east").run(&format!("get {EXPORT}")).fails(1, &["NotFound"]);
     let other = world.json("east", "get serviceexports.multicluster.k8s.io -n demo echo");
@@ -51,6 +55,27 @@ fn a_member_takes_everything_back_without_its_hub() {
     {
         world.at("east").run(&format!("get -n tombolo-system {gone}")).fails(1, &["NotFound"]);
     }
-    let said = world.tombolo("leave --force --name east --context east").succeeds();
-    assert_eq!(said, "the cluster is nobody's member, and nothing was changed\n");
+    world
+        .tombolo("leave --hub-gone --name east --context east")
+        .fails("nothing was changed: the cluster is nobody's member");
+}
+
+#[test]
+fn a_cluster_that_lost_its_property_leaves_under_the_name_that_its_agent_reads() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    world.tombolo("install --member --context east").succeeds();
+    world.tombolo("join --name east --context east --hub-context hub").succeeds();
+    world.at("east").run("delete clusterproperties --all").succeeds();
+    let leave = |line: &str| world.tombolo(&format!("leave --hub-gone --context east {line}"));
+    leave("--name west").fails("the cluster calls itself east, not west");
+    world.at("east").run("delete configmap -n tombolo-system tombolo-member").succeeds();
+    for name in ["west", "east"] {
+        leave(&format!("--name {name}")).fails(&format!("the cluster does not say that it is {name}"));
+    }
+    world.at("east").run("get secret -n tombolo-system tombolo-hub").succeeds();
+    let say = "create configmap -n tombolo-system tombolo-member --from-literal=cluster-id=east";
+    world.at("east").run(say).succeeds();
+    leave("--force --name east").succeeds();
+    world.at("east").run("get secret -n tombolo-system tombolo-hub").fails(1, &["NotFound"]);
 }

@@ -7,6 +7,7 @@ mod hub_as_member;
 mod hub_gone;
 mod places;
 mod refusals;
+mod registered;
 mod roles;
 mod story;
 mod turns;

@@ -35,6 +35,12 @@ fn a_cluster_that_does_not_fit_is_refused_and_leaves_no_trace() {
     assert!(agent.is_ready());
 }
 
+/// Only the hub still knows what the cluster is called.
+fn forget_name(world: &World, context: &str) {
+    world.at(context).run("delete clusterproperties --all").succeeds();
+    world.at(context).run("delete configmap -n tombolo-system tombolo-member").succeeds();
+}
+
 #[test]
 fn who_joined_counts_before_its_agent_has_said_anything() {
     let world = World::start();
@@ -48,7 +54,7 @@ fn who_joined_counts_before_its_agent_has_said_anything() {
     join("--name west --context west --pod-cidr 10.1.128.0/17")
         .fails("10.1.128.0/17 overlaps 10.1.0.0/16 of east");
     join("--name east --context west").fails("another cluster is east at this hub");
-    world.at("east").run("delete clusterproperties --all").succeeds();
+    forget_name(&world, "east");
     join("--name other --context east").fails("the cluster is a member already, as east");
     // The same cluster may say something else about itself, and then that counts.
     join("--name east --context east --pod-cidr 10.3.0.0/16").succeeds();
@@ -68,7 +74,7 @@ fn a_cluster_leaves_under_its_own_name_only() {
     };
     leave("est", "east").fails("the cluster calls itself east, not est: leave with `--name east`");
     leave("west", "east").fails("nothing was changed");
-    world.at("east").run("delete clusterproperties --all").succeeds();
+    forget_name(&world, "east");
     leave("est", "east").fails("the cluster is east at this hub, not est");
     leave("west", "east").fails("west at this hub is another cluster");
     // Another hub, which knows nobody.
@@ -87,14 +93,46 @@ fn a_cluster_leaves_under_its_own_name_only() {
 }
 
 #[test]
+fn parts_that_are_too_far_from_this_version_are_updated_before_anybody_joins() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    world.tombolo("install --member --context east").succeeds();
+    let label = |context: &str, part: &str, version: &str| {
+        let line = format!("label deployment -n tombolo-system tombolo-{part} --overwrite");
+        world.at(context).run(&format!("{line} app.kubernetes.io/version={version}")).succeeds();
+    };
+    for (context, part) in [("hub", "hub"), ("east", "agent")] {
+        label(context, part, "0.9.0");
+        world
+            .tombolo("join --name east --context east --hub-context hub")
+            .fails(&format!("tombolo-{part} in tombolo-system of the"));
+        label(context, part, env!("CARGO_PKG_VERSION"));
+    }
+    world.tombolo("join --name east --context east --hub-context hub").succeeds();
+}
+
+#[test]
+fn pods_that_could_not_run_are_not_installed() {
+    let world = World::start();
+    for (amounts, why) in [
+        ("--request hub:memory=2Gi", "would ask for 2Gi of memory and may use 1Gi"),
+        ("--limit member:memory=4Gi", "member:memory=4Gi is for a part that is not chosen"),
+    ] {
+        world.tombolo(&format!("install --hub --context hub {amounts}")).fails(why);
+    }
+    world.at("hub").run("get namespace tombolo-system").fails(1, &["NotFound"]);
+}
+
+#[test]
 fn kinds_are_not_taken_from_members() {
     let world = World::start();
     world.tombolo("install --hub --context hub").succeeds();
     world.tombolo("install --member --context east").succeeds();
     world.tombolo("join --name east --context east --hub-context hub").succeeds();
-    world
+    let said = world
         .tombolo("uninstall --hub --kinds --context hub")
         .fails("nothing was changed: this hub has members, east");
+    assert!(said.err.contains("with --hub-context for this hub"), "{}", said.err);
     world
         .tombolo("uninstall --member --kinds --context east")
         .fails("nothing was changed: the cluster is a member, east");
@@ -115,7 +153,10 @@ fn the_command_line_wants_a_part_and_a_name() {
         "install --context hub",
         "join --hub-context hub",
         "leave --name a",
+        "leave --force --name a",
+        "leave --hub-gone --name a --hub-context hub",
         "install --hub --limit kitchen:memory=1Gi",
+        "install --hub --limit hub:memory=lots",
         "install --hub --monitor-label release=prometheus",
         "join --name A_B --hub-context hub",
     ] {

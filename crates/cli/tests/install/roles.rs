@@ -6,6 +6,7 @@ use tombolo_testkit::eventually;
 use crate::world::World;
 
 const ROLES: [&str; 3] = ["tombolo-member-reader", "tombolo-member-writer", "tombolo-member-works"];
+const VERSION: &str = "app.kubernetes.io/version";
 const EAST: &str = "join --name east --context east --hub-context hub";
 
 /// Whether the account of a member may do something at the hub.
@@ -47,7 +48,7 @@ fn an_update_of_the_hub_reaches_members_that_joined_before() {
     let world = joined();
     // As an earlier version had it.
     let mut earlier = world.json("hub", "get clusterrole tombolo-member-writer");
-    earlier["metadata"]["labels"]["app.kubernetes.io/version"] = json!("0.0.1");
+    earlier["metadata"]["labels"][VERSION] = json!("0.0.1");
     let offers = |rule: &Value| rule["resources"].to_string().contains("serviceoffers");
     earlier["rules"].as_array_mut().unwrap().retain(|rule| !offers(rule));
     world.at("hub").feed("replace -f -", &earlier.to_string()).succeeds();
@@ -65,7 +66,56 @@ fn helm_is_left_the_roles_that_it_keeps() {
     assert_eq!(found["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
     let by = "app.kubernetes.io/managed-by";
     world.at("hub").run(&format!("label {role} --overwrite {by}=Helm")).succeeds();
+    for version in [env!("CARGO_PKG_VERSION"), "0.0.1"] {
+        world.at("hub").run(&format!("label {role} --overwrite {VERSION}={version}")).succeeds();
+        world.tombolo(EAST).succeeds();
+        let labels = world.json("hub", &format!("get {role}"))["metadata"]["labels"].clone();
+        assert_eq!((&labels[by], &labels[VERSION]), (&json!("Helm"), &json!(env!("CARGO_PKG_VERSION"))));
+    }
+}
+
+/// What a member of an earlier version had in its namespace, so that no update of the hub reached it.
+const FORMER: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: tombolo-member-writer
+  namespace: tombolo-east
+  labels: {app.kubernetes.io/managed-by: tombolo-install, app.kubernetes.io/version: 0.0.1}
+rules:
+- {apiGroups: [tombolo.dev], resources: [serviceoffers], verbs: [update]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: tombolo-member-writer
+  namespace: tombolo-east
+  labels: {app.kubernetes.io/managed-by: tombolo-install, app.kubernetes.io/version: 0.0.1}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tombolo-member-writer}
+subjects:
+- {kind: ServiceAccount, name: agent, namespace: tombolo-east}
+"#;
+
+#[test]
+fn a_member_of_an_earlier_version_that_joins_again_has_the_role_of_all_and_no_copy_of_its_own() {
+    let world = joined();
+    world.at("hub").run("delete rolebinding -n tombolo-east tombolo-member").succeeds();
+    world.at("hub").feed("apply -f -", FORMER).succeeds();
+    let former = "update serviceoffers.tombolo.dev -n tombolo-east";
+    let today = "patch serviceoffers.tombolo.dev -n tombolo-east";
+    eventually("as it was", || may(&world, former) && !may(&world, today));
     let said = world.tombolo(EAST).succeeds();
-    assert!(said.contains("clusterrole/tombolo-member-writer kept: Helm keeps it"), "{said}");
-    assert_eq!(world.json("hub", &format!("get {role}"))["metadata"]["labels"][by], "Helm");
+    for kind in ["role", "rolebinding"] {
+        let gone = format!(
+            "{kind}/tombolo-member-writer in tombolo-east deleted: the role of all members counts now\n"
+        );
+        assert!(said.contains(&gone), "{said}");
+        world
+            .at("hub")
+            .run(&format!("get {kind} -n tombolo-east tombolo-member-writer"))
+            .fails(1, &["NotFound"]);
+    }
+    eventually("as all have it", || !may(&world, former) && may(&world, today));
+    let said = world.tombolo(EAST).succeeds();
+    assert!(!said.contains("deleted"), "{said}");
 }
