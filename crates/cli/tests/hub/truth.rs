@@ -127,8 +127,11 @@ async fn addresses_that_a_member_did_not_declare_go_nowhere() {
     })
     .await;
     let events: Api<Event> = Api::namespaced(fleet.hub.client(), NAMESPACE);
-    let events = events.list(&Default::default()).await.unwrap().items;
-    assert!(events.iter().any(|event| event.reason.as_deref() == Some("EndpointsLeftOut")));
+    until("an event follows", || async {
+        let events = events.list(&Default::default()).await.unwrap().items;
+        events.iter().any(|event| event.reason.as_deref() == Some("EndpointsLeftOut"))
+    })
+    .await;
     // Even if its report says so.
     let works: Api<Work> = Api::namespaced(fleet.hub.client(), "karmada-es-member1");
     let all = works.list(&Default::default()).await.unwrap().items;
