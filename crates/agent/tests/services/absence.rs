@@ -54,8 +54,8 @@ async fn an_agent_that_starts_while_the_hub_is_away_holds_what_there_is_and_not_
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_source_that_was_dead_before_a_restart_without_the_hub_stays_dead_with_it() {
+/// The same, after `a` has died and the agent of the third was started again without the hub.
+async fn restarted_without_the_hub() -> Fleet {
     let mut fleet = shared_service().await;
     fleet.kill(0);
     let c = &fleet.members[2];
@@ -63,36 +63,37 @@ async fn a_source_that_was_dead_before_a_restart_without_the_hub_stays_dead_with
     c.hub_link.outage(Outage::Refused);
     fleet.restart(2, |_| ());
     linger(Duration::from_secs(5)).await;
-    fleet.members[2].hub_link.heal();
-    for _ in 0..8 {
+    fleet
+}
+
+/// For so many seconds.
+async fn stays_dead(c: &Member, seconds: usize) {
+    for _ in 0..seconds {
         linger(Duration::from_secs(1)).await;
-        let found = fleet.members[2].imported(Some("a")).await;
+        let found = c.imported(Some("a")).await;
         assert!(found.is_empty(), "its last heartbeat is no sign of life: {found:?}");
     }
-    until("b is there", || async { fleet.members[2].imported(None).await == ["10.2.0.1"] }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_was_dead_before_a_restart_without_the_hub_stays_dead_with_it() {
+    let fleet = restarted_without_the_hub().await;
+    let c = &fleet.members[2];
+    c.hub_link.heal();
+    stays_dead(c, 8).await;
+    until("b is there", || async { c.imported(None).await == ["10.2.0.1"] }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_was_dead_before_a_restart_stays_dead_when_heartbeats_are_listed_before_all_else() {
-    let mut fleet = shared_service().await;
-    fleet.kill(0);
+    let fleet = restarted_without_the_hub().await;
     let c = &fleet.members[2];
-    until("a is dead", || async { c.imported(None).await == ["10.2.0.1"] }).await;
-    c.hub_link.outage(Outage::Refused);
-    fleet.restart(2, |_| ());
-    linger(Duration::from_secs(5)).await;
-    let link = &fleet.members[2].hub_link;
-    link.plan(FaultPlan { not_shown: Some("/serviceoffers"), ..FaultPlan::default() });
-    link.outage(Outage::None);
-    for moment in 0..16 {
-        linger(Duration::from_secs(1)).await;
-        let found = fleet.members[2].imported(Some("a")).await;
-        assert!(found.is_empty(), "its last heartbeat is no sign of life: {found:?}");
-        if moment == 8 {
-            fleet.members[2].hub_link.heal();
-        }
-    }
-    until("b is there", || async { fleet.members[2].imported(None).await == ["10.2.0.1"] }).await;
+    c.hub_link.plan(FaultPlan { not_shown: Some("/serviceoffers"), ..FaultPlan::default() });
+    c.hub_link.outage(Outage::None);
+    stays_dead(c, 8).await;
+    c.hub_link.heal();
+    stays_dead(c, 8).await;
+    until("b is there", || async { c.imported(None).await == ["10.2.0.1"] }).await;
 }
 
 #[tokio::test(start_paused = true)]
