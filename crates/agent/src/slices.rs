@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::{Api, Error};
+use kube::{Api, Error, ResourceExt as _};
 use tombolo_model::{ClusterId, origin};
 use tombolo_runtime::{Boxed, Key, is_place_gone, is_refusal, try_abreast};
 
@@ -57,9 +57,10 @@ impl Shared {
             return Err(name_taken(taken));
         }
         let current = replaceable(api, current, slice).await?;
-        if let Some(written) =
-            put(&self.ledgers.slices, api, current.as_deref(), slice, Extent::Whole).await?
-        {
+        let last = self.ledgers.slices.version_of(key);
+        let written = put(&self.ledgers.slices, api, current.as_deref(), slice, Extent::Whole).await?;
+        // Where the cache is late, the same is written once more, and nothing changes.
+        if let Some(written) = written.filter(|written| written.resource_version() != last) {
             self.metrics.note_slice(current.as_deref(), &written, self.config.clock.now());
         }
         Ok(())

@@ -70,6 +70,11 @@ impl Ledger {
         Ok(Some(written))
     }
 
+    /// The version at which this process has last made an object hold something, unless others have changed it.
+    pub fn version_of(&self, key: &Key) -> Option<String> {
+        self.entries().get(key).map(|entry| entry.version.clone())
+    }
+
     /// Takes note that this process changed nothing but the status.
     pub fn note_status<K: ResourceExt>(&self, before: &K, after: &K) {
         let mut entries = self.entries();
