@@ -180,12 +180,36 @@ impl Socket {
             });
             match self.request(&bytes) {
                 Ok(()) => count += 1,
-                // It went by itself.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // It went by itself; or a device has it, which kernels could not take it from for long.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ResourceBusy) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(count)
+    }
+
+    /// The flows of all connections of a protocol.
+    pub fn flows(&mut self, protocol: u8) -> io::Result<HashSet<Flow>> {
+        let mut flows = HashSet::new();
+        for family in [Family::Ip, Family::Ip6] {
+            let found: Vec<Flow> = self.dump(
+                (Subsystem::Conntrack, GET),
+                family as u8,
+                |out| {
+                    Tuple { protocol, ..Tuple::default() }.write(out, ORIGINAL);
+                    out.nested(FILTER, |out| {
+                        out.bytes(1, &PROTOCOL.to_ne_bytes());
+                        out.bytes(2, &0_u32.to_ne_bytes());
+                    });
+                },
+                |message, found| {
+                    found.extend(Entry::read(message).flow().filter(|flow| flow.protocol == protocol));
+                },
+            )?;
+            flows.extend(found);
+        }
+        Ok(flows)
     }
 
     /// How many connections of a flow the kernel knows.

@@ -309,3 +309,32 @@ fn track(socket: &mut Socket) {
     }
     socket.commit(&batch).unwrap();
 }
+
+#[test]
+fn flows_tell_who_answers_where_that_is_not_who_was_asked() {
+    isolated(|| {
+        run("ip", &["link", "set", "lo", "up"]);
+        let mut socket = Socket::open().unwrap();
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let mut batch = Batch::new();
+        batch.add_table(&table(), None);
+        let hook = Hook { kind: ChainKind::Nat, place: Place::Output, priority: -100 };
+        batch.add_chain(&table(), "out", Some(hook));
+        let rule = vec![
+            Expression::Payload { header: Header::Transport, offset: 2, length: 2, to: R(0) },
+            Expression::Compare { from: R(0), comparison: Comparison::Equal, value: vec![0, 9] },
+            Expression::Immediate { to: R(0), value: vec![127, 0, 0, 1] },
+            Expression::Immediate { to: R(1), value: port.to_be_bytes().to_vec() },
+            Expression::DestinationNat { family: Family::Ip, address: R(0), port: R(1) },
+        ];
+        batch.add_rule(&table(), "out", &Rule::new(rule));
+        socket.commit(&batch).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.send_to(b"?", "127.0.0.2:9").unwrap();
+        let address = |last| IpAddr::from([127, 0, 0, last]);
+        let flow = Flow { protocol: 17, address: Some(address(2)), port: 9, server: (address(1), port) };
+        assert_eq!(socket.flows(17).unwrap(), [flow].into());
+        assert!(socket.flows(6).unwrap().is_empty());
+    });
+}

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tombolo_model::routing::Claim;
@@ -30,6 +31,13 @@ pub(crate) type SharedPlan = Arc<Mutex<Plan>>;
 
 pub(crate) fn locked(plan: &SharedPlan) -> MutexGuard<'_, Plan> {
     plan.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What of the node the kernel has to know.
+struct Surroundings {
+    settings: Settings,
+    /// Where pods of the node and the node itself have their addresses.
+    here: Vec<IpNet>,
 }
 
 /// Why what is loaded was compared with the plan.
@@ -169,29 +177,31 @@ impl Engine {
         self.node = node;
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
+    fn surroundings(&self) -> Surroundings {
+        let settings = Settings {
             pods: self.node.pod_cidrs.clone(),
             node_port_addresses: self.config.node_port_addresses.clone(),
             masquerade_all: self.config.masquerade_all,
             services: self.node.service_cidrs.clone(),
-        }
+        };
+        let own = self.node.routing.addresses.iter().copied().map(IpNet::from);
+        Surroundings { here: settings.pods.iter().copied().chain(own).collect(), settings }
     }
 
     /// The kernel is spoken to on a thread where waiting hurts nobody.
     async fn write(&mut self, updates: Vec<Update>, resync: Option<Cause>) -> Result<Written, CommitError> {
-        let (settings, plan) = (self.settings(), self.plan.clone());
+        let (surroundings, plan) = (self.surroundings(), self.plan.clone());
         let (held, namespace, metrics) =
             (self.kernel.take(), self.config.namespace.clone(), self.metrics.clone());
         let work = move || {
             let mut kernel = match held {
                 Some(kernel) => kernel,
-                None => match Kernel::open(namespace.as_deref(), &settings) {
+                None => match Kernel::open(namespace.as_deref(), &surroundings.settings) {
                     Ok(kernel) => kernel,
                     Err(error) => return (None, Err(CommitError::Socket(error))),
                 },
             };
-            let written = write(&mut kernel, &plan, updates, &settings, resync, &metrics);
+            let written = write(&mut kernel, &plan, updates, &surroundings, resync, &metrics);
             (Some(kernel), written)
         };
         match tokio::task::spawn_blocking(work).await {
@@ -208,13 +218,13 @@ fn write(
     kernel: &mut Kernel,
     plan: &SharedPlan,
     updates: Vec<Update>,
-    settings: &Settings,
+    surroundings: &Surroundings,
     resync: Option<Cause>,
     metrics: &Metrics,
 ) -> Result<Written, CommitError> {
     let mut plan = locked(plan);
     let clashes_before = plan.clashes().count();
-    let Outcome { changes, mut gone } = match resync {
+    let Outcome { changes, gone } = match resync {
         // Everything is new, and compared as a whole.
         Some(Cause::Start) => {
             plan.load(updates);
@@ -226,8 +236,9 @@ fn write(
         report_clashes(&plan);
     }
     let written = match resync {
+        // What changed before may not have been written.
         Some(cause) => {
-            kernel.configure(settings);
+            kernel.configure(&surroundings.settings);
             let written = kernel.adopt(&plan)?;
             tracing::info!(
                 cause = cause.as_str(),
@@ -235,8 +246,9 @@ fn write(
                 anew = written.anew,
                 "resync"
             );
-            if written.anew {
-                gone.extend(plan.untranslated());
+            // Where nothing differs, nothing was missed.
+            if cause != Cause::ForeignChange || written.elements > 0 || written.anew {
+                sweep(kernel, &plan, surroundings, metrics);
             }
             written
         }
@@ -256,6 +268,18 @@ fn write(
         forget(kernel, &gone, metrics);
     }
     Ok(written)
+}
+
+/// What clients hold on to from before, and nobody serves any more.
+fn sweep(kernel: &mut Kernel, plan: &Plan, surroundings: &Surroundings, metrics: &Metrics) {
+    if let Err(error) = kernel.sweep_affinity(plan, &surroundings.here) {
+        tracing::warn!(%error, "clients may stick to backends that went before");
+    }
+    let begin = Instant::now();
+    match kernel.sweep_flows(plan, &surroundings.settings.services) {
+        Ok(forgotten) => metrics.note_forgotten(forgotten, begin.elapsed()),
+        Err(error) => tracing::warn!(%error, "UDP clients may still be sent to servers that went before"),
+    }
 }
 
 fn forget(kernel: &mut Kernel, gone: &BTreeSet<(Claim, SocketAddr)>, metrics: &Metrics) {

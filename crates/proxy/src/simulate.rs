@@ -183,7 +183,7 @@ impl Simulator {
     fn delivered(&self, packet: &Packet, claim: Claim, to: SocketAddr) -> Fate {
         let has = |key: Key| self.elements.contains_key(&key);
         let hairpin = packet.source == to.ip() && has(Key::Hairpin(packet.protocol, to));
-        let own = packet.origin == Origin::Host && has(Key::ExternalIp(packet.destination));
+        let own = packet.origin == Origin::Host && has(Key::External(claim));
         let stranger =
             self.knows_pods && packet.origin != Origin::Pod && has(Key::ClusterIp(packet.destination));
         let masqueraded = hairpin || own || stranger || has(Key::Masquerade(claim));

@@ -5,18 +5,20 @@
 
 mod loaded;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use tombolo_model::routing::Claim;
+use ipnet::IpNet;
+use tombolo_api::service::IpFamily;
+use tombolo_model::routing::{Claim, Protocol};
 use tombolo_nft::{Batch, CommitError, Element, Family, Flow, Forgotten, Socket, Table};
 
 use self::loaded::{Groups, Loaded, add, group, wanted, write};
-use crate::plan::{Changes, Key, Plan, Value};
-use crate::ruleset::encode::{self, affinity_matches};
+use crate::plan::{Changes, Client, Key, Plan, Value};
+use crate::ruleset::encode;
 use crate::ruleset::{Extra, STAND_IN, Settings, Skeleton, TABLE};
 
 /// Sets with so many elements at first get a table of fixed size, with room for as many again: growing a table costs more
@@ -211,24 +213,29 @@ impl Kernel {
 
     /// Sends away who sticks to what is gone. Returns how many.
     pub fn unstick(&mut self, gone: &[(Claim, SocketAddr)]) -> Result<usize, CommitError> {
+        let gone: HashSet<(Claim, SocketAddr)> = gone.iter().copied().collect();
         let mut count = 0;
         for family in FAMILIES {
-            let of_family: Vec<&(Claim, SocketAddr)> =
-                gone.iter().filter(|(claim, _)| crate::ruleset::family(claim) == family).collect();
-            if of_family.is_empty() {
-                continue;
+            if gone.iter().any(|(claim, _)| crate::ruleset::family(claim) == family) {
+                count += self.send_away(family, |client| {
+                    let anywhere = Claim { address: None, ..client.frontend };
+                    [client.frontend, anywhere].iter().any(|claim| gone.contains(&(*claim, client.target)))
+                })?;
             }
-            let loaded = self.socket.elements(&table(family), "affinity")?;
-            let stuck = loaded.into_iter().map(|loaded| loaded.element).filter(|element| {
-                of_family.iter().any(|(claim, target)| affinity_matches(element, claim, *target))
-            });
-            // While the map grows, one may be told twice.
-            let keys: BTreeSet<Vec<u8>> = stuck.map(|element| element.key).collect();
-            let elements: Vec<Element> = keys.into_iter().map(Element::new).collect();
-            count += elements.len();
-            self.remove_clients(family, &elements)?;
         }
         Ok(count)
+    }
+
+    fn send_away(&mut self, family: Family, goes: impl Fn(&Client) -> bool) -> Result<usize, CommitError> {
+        let loaded = self.socket.elements(&table(family), "affinity")?;
+        let stuck = loaded.into_iter().map(|loaded| loaded.element);
+        let stuck =
+            stuck.filter(|element| encode::client(family, element).is_some_and(|client| goes(&client)));
+        // While the map grows, one may be told twice.
+        let keys: BTreeSet<Vec<u8>> = stuck.map(|element| element.key).collect();
+        let elements: Vec<Element> = keys.into_iter().map(Element::new).collect();
+        self.remove_clients(family, &elements)?;
+        Ok(elements.len())
     }
 
     /// They may go by themselves at any moment, which must not keep the others.
@@ -257,6 +264,29 @@ impl Kernel {
             self.generation = self.generation.map(|generation| generation.wrapping_add(1));
         }
         Ok(())
+    }
+
+    /// Sends away who sticks to what the plan does not want: a trace of a time whose changes this kernel was not told. `here`:
+    /// the addresses of those who are on this node. Returns how many.
+    pub fn sweep_affinity(&mut self, plan: &Plan, here: &[IpNet]) -> Result<usize, CommitError> {
+        let stickiness = plan.stickiness();
+        let mut count = 0;
+        for family in FAMILIES {
+            count += self.send_away(family, |client| !stickiness.allows(client, here))?;
+        }
+        Ok(count)
+    }
+
+    /// The same for connections of UDP; `services` is where only Services have addresses.
+    pub fn sweep_flows(&mut self, plan: &Plan, services: &[IpNet]) -> io::Result<Forgotten> {
+        let flows = self.socket.flows(encode::number(Protocol::Udp))?;
+        let flows = flows.into_iter().map(|flow| {
+            let (address, port) = flow.server;
+            let family = if address.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
+            let to = Claim { family, address: flow.address, protocol: Protocol::Udp, port: flow.port };
+            (to, SocketAddr::new(address, port))
+        });
+        self.forget(&plan.gone(flows, services))
     }
 
     /// Forgets connections to frontends that backends answered which are gone. Returns how many.

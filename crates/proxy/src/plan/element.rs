@@ -33,8 +33,8 @@ pub enum Key {
     Sticky(Duration, Claim, SocketAddr),
     /// An address of a Service inside the cluster.
     ClusterIp(IpAddr),
-    /// An address of a Service for those outside.
-    ExternalIp(IpAddr),
+    /// A frontend for those outside, with an address of its own.
+    External(Claim),
     /// A backend on this node, which may be its own client.
     Hairpin(Protocol, SocketAddr),
 }
@@ -42,7 +42,7 @@ pub enum Key {
 impl Key {
     /// Whether several Services may want it at once, all with the same value.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(self, Key::ClusterIp(_) | Key::ExternalIp(_) | Key::Hairpin(..))
+        matches!(self, Key::ClusterIp(_) | Key::Hairpin(..))
     }
 }
 
@@ -52,8 +52,24 @@ pub enum Value {
     /// Where a slot leads.
     Target(SocketAddr),
     Balance(Balance),
+    /// Whose connections a sticky backend may get.
+    Sticks(Whose),
     Reject,
     Drop,
+}
+
+/// Connections by where they begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Whose {
+    pub outside: bool,
+    /// On this node.
+    pub here: bool,
+}
+
+impl Whose {
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self { outside: self.outside || other.outside, here: self.here || other.here }
+    }
 }
 
 /// How a frontend chooses.
@@ -104,14 +120,23 @@ impl Changes {
         self.0.iter().filter_map(|(key, (_, after))| Some((key, after.as_ref()?)))
     }
 
-    /// Frontends and backends that nobody may stick to any more.
+    /// Frontends and backends that those outside, or those on this node, may not stick to any more. The kernel does not
+    /// remember which of both a client is, so all are sent away.
     pub fn unstuck(&self) -> Vec<(Claim, SocketAddr)> {
-        let sticky = |key: &Key| match key {
-            Key::Sticky(_, claim, target) => Some((*claim, *target)),
-            _ => None,
-        };
         // Another duration is no reason to be sent elsewhere.
-        let kept: std::collections::BTreeSet<_> = self.added().filter_map(|(key, _)| sticky(key)).collect();
-        self.removed().filter_map(|(key, _)| sticky(key)).filter(|pair| !kept.contains(pair)).collect()
+        let kept: BTreeMap<(Claim, SocketAddr), Whose> = self.added().filter_map(sticky).collect();
+        let left = self.removed().filter_map(sticky).filter(|(pair, before)| {
+            let after = kept.get(pair).copied().unwrap_or_default();
+            before.outside && !after.outside || before.here && !after.here
+        });
+        left.map(|(pair, _)| pair).collect()
+    }
+}
+
+/// Of an element that lets clients stick: to what, and which.
+pub(super) fn sticky((key, value): (&Key, &Value)) -> Option<((Claim, SocketAddr), Whose)> {
+    match (key, value) {
+        (Key::Sticky(_, claim, target), Value::Sticks(whose)) => Some(((*claim, *target), *whose)),
+        _ => None,
     }
 }

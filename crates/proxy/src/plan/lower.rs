@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use tombolo_api::service::IpFamily;
 use tombolo_model::routing::{Action, Backend, Claim, FrontendKind, Route};
 
-use super::element::{Balance, Elements, FROM_HERE, Key, Value};
+use super::element::{Balance, Elements, FROM_HERE, Key, Value, Whose};
 use super::slots;
 
 /// Adds the elements of one frontend; its slots stay where they are in `before`, as far as possible.
@@ -15,13 +15,15 @@ pub(crate) fn lower(route: &Route, before: &Elements, elements: &mut Elements) {
     let claim = route.frontend.claim();
     if let Some(address) = claim.address {
         let is_cluster_ip = route.frontend.kind == FrontendKind::ClusterIp;
-        let key = if is_cluster_ip { Key::ClusterIp(address) } else { Key::ExternalIp(address) };
+        let key = if is_cluster_ip { Key::ClusterIp(address) } else { Key::External(claim) };
         elements.insert(key, Value::Present);
     }
     let mut lowering = Lowering { claim, before, elements };
     match &route.action {
         Action::Balance(balance) => {
-            let value = lowering.balance(&balance.backends, 0);
+            // Who begins here goes there, too, if there is no word of them.
+            let whose = Whose { outside: true, here: route.from_this_node.is_none() };
+            let value = lowering.balance(&balance.backends, 0, whose);
             lowering.elements.insert(Key::Frontend(claim), value);
         }
         Action::Reject(_) => lowering.refuse(Value::Reject),
@@ -49,14 +51,16 @@ impl Lowering<'_> {
 
     fn begin_here(&mut self, action: &Action) {
         let value = match action {
-            Action::Balance(balance) => self.balance(&balance.backends, FROM_HERE),
+            Action::Balance(balance) => {
+                self.balance(&balance.backends, FROM_HERE, Whose { outside: false, here: true })
+            }
             Action::Reject(_) | Action::Drop(_) => Value::Drop,
         };
         self.elements.insert(Key::FromHere(self.claim), value);
     }
 
     /// The slots from `offset` on. Backends of another family cannot be reached from here; there are none.
-    fn balance(&mut self, backends: &[Backend], offset: u32) -> Value {
+    fn balance(&mut self, backends: &[Backend], offset: u32, whose: Whose) -> Value {
         let is_v4 = self.claim.family == IpFamily::V4;
         let fitting: Vec<Backend> =
             backends.iter().filter(|backend| backend.address.is_ipv4() == is_v4).cloned().collect();
@@ -65,7 +69,7 @@ impl Lowering<'_> {
             self.elements.insert(Key::Slot(self.claim, slot), Value::Target(*target));
         }
         for backend in &fitting {
-            self.backend(backend);
+            self.backend(backend, whose);
         }
         let sticky = fitting.iter().any(|backend| backend.sticky.is_some());
         match u32::try_from(targets.len()) {
@@ -83,7 +87,7 @@ impl Lowering<'_> {
         targets.map_while(|target| target).collect()
     }
 
-    fn backend(&mut self, backend: &Backend) {
+    fn backend(&mut self, backend: &Backend, whose: Whose) {
         let target = SocketAddr::new(backend.address, backend.port);
         if backend.local {
             self.elements.insert(Key::Hairpin(self.claim.protocol, target), Value::Present);
@@ -91,7 +95,12 @@ impl Lowering<'_> {
         if let Some(duration) = backend.sticky {
             // The kernel counts seconds well; less than one would be nothing.
             let whole = Duration::from_secs(duration.as_secs().max(1));
-            self.elements.insert(Key::Sticky(whole, self.claim, target), Value::Present);
+            let key = Key::Sticky(whole, self.claim, target);
+            let known = match self.elements.get(&key) {
+                Some(Value::Sticks(known)) => *known,
+                _ => Whose::default(),
+            };
+            self.elements.insert(key, Value::Sticks(known.or(whose)));
         }
     }
 }

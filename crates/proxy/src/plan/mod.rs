@@ -1,15 +1,18 @@
 //! What should be in the kernel for all Services of a node. Pure: no kernel, no clock.
 //!
 //! [`Plan::update`] takes what changed about some Services and returns what has to change in the kernel, and nothing
-//! more. However a plan came about, the same Services make the same fates of packets (slots may be in another order).
+//! more. However a plan came about, the same Services make the same fates of packets (slots may be in another order). What it
+//! says of clients that were there before it is in [`traces`].
 
 mod element;
 mod lower;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod traces;
 
-pub use self::element::{Balance, Changes, Elements, FROM_HERE, Key, Value};
+pub use self::element::{Balance, Changes, Elements, FROM_HERE, Key, Value, Whose};
+pub use self::traces::{Client, Stickiness};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -64,6 +67,8 @@ struct Planned {
     routes: Routes,
     serving: BTreeSet<SocketAddr>,
     elements: Elements,
+    /// UDP flows to servers that are not chosen any more and serve to the end.
+    lingering: BTreeSet<(Claim, SocketAddr)>,
 }
 
 impl Plan {
@@ -77,11 +82,6 @@ impl Plan {
         updates.into_iter().for_each(|update| self.enter(update, &mut journal));
         let Outcome { changes, gone } = journal.outcome;
         Outcome { changes: changes.settled(), gone }
-    }
-
-    /// The UDP flows that nobody translated, if there were no rules before.
-    pub fn untranslated(&self) -> BTreeSet<(Claim, SocketAddr)> {
-        self.services.values().flat_map(|planned| untranslated(&planned.elements)).collect()
     }
 
     /// The same for somebody who compares the whole plan afterwards and needs no list of changes.
@@ -157,8 +157,11 @@ impl Plan {
         let wanted = after.iter().filter(|(key, value)| before.get(key) != Some(value));
         let wanted = wanted.map(|(key, value)| (*key, *value)).collect();
         let still: BTreeSet<(Claim, SocketAddr)> = datagrams(after).collect();
-        let gone =
-            datagrams(&before).filter(|flow| !still.contains(flow) && !planned.serving.contains(&flow.1));
+        let lingering = std::mem::take(&mut planned.lingering);
+        let left = datagrams(&before).chain(lingering).filter(|flow| !still.contains(flow));
+        let (lingering, gone): (BTreeSet<_>, BTreeSet<_>) =
+            left.partition(|(claim, server)| planned.serving.contains(server) && self.owns(service, *claim));
+        planned.lingering = lingering;
         journal.outcome.gone.extend(gone);
         let known: BTreeSet<(Claim, SocketAddr)> = untranslated(&before).collect();
         journal.outcome.gone.extend(untranslated(after).filter(|flow| !known.contains(flow)));

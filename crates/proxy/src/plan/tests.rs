@@ -10,7 +10,7 @@ use tombolo_model::routing::{
 };
 use tombolo_runtime::Key as ServiceKey;
 
-use super::{Key, Outcome, Plan, Update, Value};
+use super::{Client, Key, Outcome, Plan, Update, Value};
 use crate::simulate::{Fate, Origin, Packet, Simulator};
 
 fn backend(last: u8) -> Backend {
@@ -237,7 +237,98 @@ fn udp_flows_end_when_their_server_serves_no_more() {
     );
     let gone = plan.update([udp(&[backend(3)], &[3])]).gone;
     let targets: Vec<SocketAddr> = gone.into_iter().map(|(_, target)| target).collect();
-    assert_eq!(targets, [([10, 1, 0, 1], 8080).into()]);
+    assert_eq!(
+        targets,
+        [1, 2].map(|last| SocketAddr::from(([10, 1, 0, last], 8080))),
+        "also the one that lingered"
+    );
+}
+
+#[test]
+fn who_comes_from_outside_leaves_a_backend_that_only_this_node_may_reach() {
+    let sticky = |last| Backend { sticky: Some(Duration::from_secs(60)), ..backend(last) };
+    let mut world = World { kernel: Simulator::new(true), ..World::default() };
+    let mut route = route(FrontendKind::LoadBalancer, 1, to(&[sticky(1), sticky(2)]));
+    world.update(update("a", vec![route.clone()]));
+    assert_eq!(world.kernel.send(&packet(1), 1), delivered(2, false));
+    assert_eq!(world.kernel.send(&packet(1), 0), delivered(2, false));
+    route.from_this_node = Some(route.action.clone());
+    route.action = to(&[sticky(1)]);
+    world.update(update("a", vec![route]));
+    assert_eq!(world.kernel.send(&packet(1), 0), delivered(1, false));
+}
+
+#[test]
+fn of_clients_of_an_earlier_proxy_those_stay_that_may() {
+    let sticky = |last| Backend { sticky: Some(Duration::from_secs(60)), ..backend(last) };
+    let mut local = route(FrontendKind::LoadBalancer, 1, to(&[sticky(1)]));
+    local.from_this_node = Some(to(&[sticky(1), sticky(2)]));
+    let port = route(FrontendKind::NodePort, 0, to(&[sticky(1)]));
+    let mut plan = Plan::new();
+    plan.load([update("a", vec![local, port])]);
+    let here = ["10.1.9.0/24", "172.18.0.1/32"].map(|range| range.parse().unwrap());
+    let may = |source: [u8; 4], address: [u8; 4], last: u8| {
+        let frontend =
+            Claim { address: Some(address.into()), ..frontend(FrontendKind::ClusterIp, 1, 80).claim() };
+        let target = ([10, 1, 0, last], 8080).into();
+        plan.stickiness().allows(&Client { source: source.into(), frontend, target }, &here)
+    };
+    let (lb, node) = ([10, 96, 0, 1], [172, 18, 0, 1]);
+    assert!(may([10, 1, 9, 9], lb, 2), "a pod");
+    assert!(may([172, 18, 0, 1], lb, 2), "the node itself");
+    assert!(!may([192, 0, 2, 1], lb, 2), "who is outside keeps to this node");
+    assert!(may([192, 0, 2, 1], lb, 1));
+    assert!(may([192, 0, 2, 1], node, 1), "any address has node ports");
+    assert!(!may([192, 0, 2, 1], [10, 96, 0, 7], 9), "no such backend any more");
+}
+
+#[test]
+fn udp_flows_of_an_earlier_proxy_go_if_nobody_serves_them() {
+    let udp = |mut route: Route| {
+        route.frontend.protocol = Protocol::Udp;
+        route
+    };
+    let mut here_only = route(FrontendKind::LoadBalancer, 3, Action::Drop(Reason::NoLocalExternal));
+    here_only.from_this_node = Some(to(&[backend(1)]));
+    // A backend at the very address and port of its frontend.
+    let own = Backend { address: [10, 96, 0, 4].into(), port: 80, ..backend(0) };
+    let routes = vec![
+        udp(route(FrontendKind::ClusterIp, 1, to(&[backend(1)]))),
+        udp(route(FrontendKind::NodePort, 0, to(&[backend(1)]))),
+        udp(here_only),
+        udp(route(FrontendKind::ExternalIp, 4, to(&[own]))),
+    ];
+    let mut plan = Plan::new();
+    let serving = [1, 2].map(|last| SocketAddr::from(([10, 1, 0, last], 8080))).into();
+    plan.load([Update { serving, ..update("a", routes) }]);
+    let ranges = ["10.96.0.0/16".parse().unwrap()];
+    let is_gone = |to: [u8; 4], server: ([u8; 4], u16)| {
+        let claim =
+            Claim { family: IpFamily::V4, address: Some(to.into()), protocol: Protocol::Udp, port: 80 };
+        !plan.gone([(claim, server.into())], &ranges).is_empty()
+    };
+    let (vip, node) = ([10, 96, 0, 1], [172, 18, 0, 1]);
+    assert!(!is_gone(vip, ([10, 1, 0, 1], 8080)), "chosen");
+    assert!(!is_gone(vip, ([10, 1, 0, 2], 8080)), "not chosen, but it serves");
+    assert!(is_gone(vip, ([10, 1, 0, 3], 8080)));
+    assert!(is_gone(vip, (vip, 80)), "nobody translated it");
+    assert!(is_gone(node, ([10, 1, 0, 3], 8080)), "a node port");
+    assert!(!is_gone(node, (node, 80)), "of the node itself");
+    assert!(is_gone([10, 96, 0, 3], ([10, 96, 0, 3], 80)), "served for this node only");
+    assert!(!is_gone([10, 96, 0, 4], ([10, 96, 0, 4], 80)), "that is its backend");
+}
+
+#[test]
+fn udp_flows_to_services_that_went_while_no_proxy_ran_go_where_only_services_have_addresses() {
+    let ranges = ["10.96.0.0/16".parse().unwrap()];
+    let is_gone = |to: [u8; 4], server: [u8; 4]| {
+        let claim =
+            Claim { family: IpFamily::V4, address: Some(to.into()), protocol: Protocol::Udp, port: 53 };
+        !Plan::new().gone([(claim, (server, 53).into())], &ranges).is_empty()
+    };
+    assert!(is_gone([10, 96, 0, 9], [10, 1, 0, 1]));
+    assert!(!is_gone([10, 96, 0, 9], [10, 96, 0, 9]), "it leads nowhere, as it should");
+    assert!(!is_gone([192, 0, 2, 9], [10, 1, 0, 1]), "somebody else translates that");
 }
 
 #[test]
@@ -260,7 +351,8 @@ fn random_update(random: &mut fastrand::Rng) -> Update {
     let routes = (0..random.usize(..4)).map(|_| random_route(random)).collect::<Vec<_>>();
     let mut seen = BTreeSet::new();
     let routes = routes.into_iter().filter(|route| seen.insert(route.frontend.claim())).collect();
-    update(name, routes)
+    let serving = (1..7).filter(|_| random.bool()).map(|last| SocketAddr::from(([10, 1, 0, last], 8080)));
+    Update { serving: serving.collect(), ..update(name, routes) }
 }
 
 fn random_route(random: &mut fastrand::Rng) -> Route {
@@ -324,8 +416,15 @@ fn unordered(kernel: &Simulator) -> Vec<(Key, Option<Value>)> {
 fn check_sequence(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut world = World { kernel: Simulator::new(true), ..World::default() };
+    let mut flows: BTreeSet<(Claim, SocketAddr)> = BTreeSet::new();
     for step in 0..random.usize(2..12) {
-        world.update(random_update(&mut random));
+        let outcome = world.update(random_update(&mut random));
+        flows.extend(super::datagrams(world.kernel.elements()));
+        flows.retain(|flow| !outcome.gone.contains(flow));
+        assert!(
+            world.plan.gone(flows.iter().copied(), &[]).is_empty(),
+            "seed {seed}, step {step}: step by step as much is forgotten as at once"
+        );
         let slots: BTreeSet<(Claim, u32)> = world.kernel.elements().keys().filter_map(slot).collect();
         for (claim, slot) in &slots {
             let first = *slot == 0 || *slot == super::FROM_HERE;

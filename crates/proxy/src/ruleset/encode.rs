@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
+use tombolo_api::service::IpFamily;
 use tombolo_model::routing::{Claim, Protocol};
 use tombolo_nft::{Element, Family, Fields, Value as Data, Verdict};
 
 use super::extra::{Extra, family};
-use crate::plan::{Key, Value};
+use crate::plan::{Client, Key, Value};
 
 /// An element with its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +57,7 @@ pub(crate) fn key(key: &Key) -> Encoded {
             plain(claim, extra.name().into(), fields)
         }
         Key::ClusterIp(address) => of_address("cluster-ips", *address),
-        Key::ExternalIp(address) => of_address("external-ips", *address),
+        Key::External(claim) => plain(claim, "external".into(), frontend(claim)),
         Key::Hairpin(protocol, target) => hairpin(*protocol, *target),
     }
 }
@@ -65,7 +66,7 @@ pub(crate) fn key(key: &Key) -> Encoded {
 pub(crate) fn element(of: &Key, value: &Value) -> Encoded {
     let mut encoded = key(of);
     encoded.element.value = match value {
-        Value::Present => Data::None,
+        Value::Present | Value::Sticks(_) => Data::None,
         Value::Target(target) => {
             Data::Data(Fields::new().with_address(target.ip()).with_port(target.port()).bytes())
         }
@@ -108,10 +109,35 @@ pub(crate) fn family_of(address: IpAddr) -> Family {
     if address.is_ipv4() { Family::Ip } else { Family::Ip6 }
 }
 
-/// The key of who sticks to a frontend, from its bytes: the frontend's part (without the client) and the backend.
-pub(crate) fn affinity_matches(loaded: &Element, claim: &Claim, target: SocketAddr) -> bool {
-    let width = if claim.family == tombolo_api::service::IpFamily::V4 { 4 } else { 16 };
-    let tail = if claim.address.is_some() { width } else { 2 * width };
-    let backend = Fields::new().with_address(target.ip()).with_port(target.port()).bytes();
-    loaded.key.get(tail..) == Some(&frontend(claim).bytes()[..]) && loaded.value == Data::Data(backend)
+/// Who sticks to what, from an element as it is loaded: `ip saddr . ip daddr . meta l4proto . th dport : target`.
+pub(crate) fn client(family: Family, loaded: &Element) -> Option<Client> {
+    let Data::Data(data) = &loaded.value else { return None };
+    let width = if family == Family::Ip { 4 } else { 16 };
+    let (source, rest) = loaded.key.split_at_checked(width)?;
+    let (address, rest) = rest.split_at_checked(width)?;
+    let (protocol, port) = rest.split_at_checked(4)?;
+    let (target, target_port) = data.split_at_checked(width)?;
+    let frontend = Claim {
+        family: if family == Family::Ip { IpFamily::V4 } else { IpFamily::V6 },
+        address: Some(read_address(address)?),
+        protocol: read_protocol(*protocol.first()?)?,
+        port: read_port(port)?,
+    };
+    let target = SocketAddr::new(read_address(target)?, read_port(target_port)?);
+    Some(Client { source: read_address(source)?, frontend, target })
+}
+
+fn read_address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = || <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
+    v4().or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
+}
+
+fn read_port(bytes: &[u8]) -> Option<u16> {
+    bytes.first_chunk().copied().map(u16::from_be_bytes)
+}
+
+fn read_protocol(number: u8) -> Option<Protocol> {
+    [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
+        .into_iter()
+        .find(|protocol| self::number(*protocol) == number)
 }

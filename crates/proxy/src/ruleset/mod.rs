@@ -143,7 +143,7 @@ impl Builder {
             Set::new("masquerade", &frontend),
             Set::new("masquerade-nodeports", &port),
             Set::new("cluster-ips", &[address]),
-            Set::new("external-ips", &[address]),
+            Set::new("external", &frontend),
             Set::new("hairpin", &source),
             Set { dynamic: Some(MOST_AFFINITY), ..Set::map("affinity", &client, &target) },
         ];
@@ -169,6 +169,7 @@ impl Builder {
             ("filter-output-early", filter(Place::Output, -110)),
             ("nat-prerouting", nat(Place::Prerouting, -100)),
             ("nat-output", nat(Place::Output, -100)),
+            ("nat-input", nat(Place::Input, 100)),
             ("nat-postrouting", nat(Place::Postrouting, 100)),
             ("filter-input", filter(Place::Input, 0)),
             ("filter-forward", filter(Place::Forward, 0)),
@@ -205,22 +206,28 @@ impl Builder {
         self.rule("nat-output", &[&[jump("services")]]);
         for (chain, ports) in [("services", "nodeports"), ("from-here", "nodeports-from-here")] {
             self.rule(chain, &[&r.frontend(), &[r.dispatch(chain)]]);
-            self.node_ports(chain, ports, &settings.node_port_addresses);
+            self.node_ports(chain, &[], &[goto(ports)], &settings.node_port_addresses);
             self.rule(ports, &[&r.port(), &[r.dispatch(ports)]]);
         }
     }
 
-    /// Leads what is for this node to its ports.
-    fn node_ports(&mut self, chain: &'static str, ports: &'static str, addresses: &[IpNet]) {
+    /// What becomes of what is for this node's ports, if `before` is true of it.
+    fn node_ports(
+        &mut self,
+        chain: &'static str,
+        before: &[Expression],
+        then: &[Expression],
+        addresses: &[IpNet],
+    ) {
         let r = self.registers;
         let to_here = r.destination_is(LOCAL);
         if addresses.is_empty() {
             let loopback = r.destination_in(r.loopback(), Comparison::NotEqual);
-            self.rule(chain, &[&to_here, &loopback, &[goto(ports)]]);
+            self.rule(chain, &[before, &to_here, &loopback, then]);
         }
         for addresses in r.own(addresses) {
             let chosen = r.destination_in(addresses, Comparison::Equal);
-            self.rule(chain, &[&to_here, &chosen, &[goto(ports)]]);
+            self.rule(chain, &[before, &to_here, &chosen, then]);
         }
     }
 
@@ -239,10 +246,8 @@ impl Builder {
         for chain in ["filter-input", "filter-forward", "filter-output"] {
             self.rule(chain, &[&new, &[jump("refused")]]);
         }
-        self.rule(
-            "filter-input",
-            &[&new, &r.destination_is(LOCAL), &r.port(), &[r.dispatch("refused-nodeports")]],
-        );
+        let refused = [&r.port()[..], &[r.dispatch("refused-nodeports")]].concat();
+        self.node_ports("filter-input", &new, &refused, &settings.node_port_addresses);
         for chain in ["filter-forward", "filter-output"] {
             self.rule(chain, &[&new, &[jump("unknown-ports")]]);
         }
@@ -255,6 +260,9 @@ impl Builder {
     fn masquerading(&mut self, settings: &Settings) {
         const CHAIN: &str = "nat-postrouting";
         let r = self.registers;
+        let is_translated = r.bit(CtKey::Status, DESTINATION_TRANSLATED);
+        // A backend in the host's own network is where the way of what comes from elsewhere ends.
+        self.rule("nat-input", &[&is_translated, &[jump("record")]]);
         self.rule(CHAIN, &[&r.no_bit(CtKey::Status, DESTINATION_TRANSLATED), &[verdict(Verdict::Return)]]);
         self.rule(CHAIN, &[&[jump("record")]]);
         let masquerade = [Expression::Masquerade];
@@ -262,8 +270,8 @@ impl Builder {
         self.rule(CHAIN, &[&r.pair(), &[r.present("hairpin")], &masquerade]);
         self.rule(CHAIN, &[&r.original_frontend(), &[r.present("masquerade")], &masquerade]);
         let original = r.original_destination(0);
-        let external = [original.clone(), r.present("external-ips")];
-        self.rule(CHAIN, &[&external, &r.source_is(LOCAL), &masquerade]);
+        let external = [r.present("external")];
+        self.rule(CHAIN, &[&r.original_frontend(), &external, &r.source_is(LOCAL), &masquerade]);
         let inside = [original.clone(), r.present("cluster-ips")];
         match (settings.masquerade_all, r.own(&settings.pods).next().is_some()) {
             (true, _) => self.rule(CHAIN, &[&inside, &masquerade]),
@@ -274,10 +282,10 @@ impl Builder {
             self.rule("not-from-pods", &[&r.source_in(pods, Comparison::Equal), &[verdict(Verdict::Return)]]);
         }
         self.rule("not-from-pods", &[&masquerade]);
-        // An address of a Service may have the number of a node port for a port.
-        let elsewhere = [original.clone(), r.absent("cluster-ips"), original, r.absent("external-ips")];
+        // A Service may have the number of a node port for a port; its external address may be one of the node.
+        let elsewhere = [&[original, r.absent("cluster-ips")], &r.original_frontend()[..]].concat();
         let ports = [r.present("masquerade-nodeports")];
-        self.rule(CHAIN, &[&elsewhere, &r.original_port(), &ports, &masquerade]);
+        self.rule(CHAIN, &[&elsewhere, &[r.absent("external")], &r.original_port(), &ports, &masquerade]);
     }
 }
 

@@ -4,10 +4,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use serde_json::json;
+use tombolo_nft::Forgotten;
 use tombolo_proxy::kernel::clean_up;
 use tombolo_testkit::lab::{Namespace, isolated};
 
-use crate::world::{From, LB, PORT, VIP, World, both, ready, service};
+use crate::world::{From, LB, NODE_PORT, PORT, VIP, World, both, ready, service, terminating};
 
 fn socket(place: &Namespace, to: SocketAddr) -> UdpSocket {
     place.within(|| {
@@ -51,6 +52,43 @@ fn a_udp_socket_that_was_there_before_its_service_is_served() {
         }
         world.set(&service(json!({})), &[ready(0, 0)]);
         assert_eq!(sockets.map(|socket| server(&socket)), ["pod1-1", "pod1-1"]);
+    });
+}
+
+#[test]
+fn a_live_udp_socket_follows_a_server_that_went_while_no_proxy_ran() {
+    isolated(|| {
+        let mut world = World::new(&[3, 1]);
+        world.set(&service(json!({})), &[ready(0, 0)]);
+        let node = world.lab.nodes[0].place.clone();
+        let inside = both(VIP).map(|to| socket(&world.lab.nodes[0].pods[2], (to, PORT).into()));
+        let outside = [node.v4(), node.v6()].map(|to| socket(&world.lab.client, (to, NODE_PORT).into()));
+        let all = || inside.iter().chain(&outside);
+        all().for_each(|socket| assert_eq!(server(socket), "pod1-1"));
+        // It serves while it ends.
+        let leaving = [terminating(0, 0), ready(1, 0)];
+        assert_eq!(world.restart(0, &service(json!({})), &leaving), Forgotten::default());
+        all().for_each(|socket| assert_eq!(server(socket), "pod1-1"));
+        let forgotten = world.restart(0, &service(json!({})), &[ready(1, 0)]);
+        assert_eq!(forgotten, Forgotten { v4: 2, v6: 2 });
+        all().for_each(|socket| assert_eq!(server(socket), "pod2-1"));
+    });
+}
+
+#[test]
+fn a_live_udp_socket_leaves_a_server_that_lingered_and_went() {
+    isolated(|| {
+        let mut world = World::new(&[3, 1]);
+        world.set(&service(json!({})), &[ready(0, 0)]);
+        let sockets = both(VIP).map(|to| socket(&world.lab.nodes[0].pods[2], (to, PORT).into()));
+        for (endpoints, expected) in [
+            (&[ready(0, 0)][..], "pod1-1"),
+            (&[terminating(0, 0), ready(1, 0)], "pod1-1"),
+            (&[ready(1, 0)], "pod2-1"),
+        ] {
+            world.set(&service(json!({})), endpoints);
+            sockets.iter().for_each(|socket| assert_eq!(server(socket), expected));
+        }
     });
 }
 

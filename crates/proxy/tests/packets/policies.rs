@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use tombolo_testkit::lab::{Protocol as Transport, isolated};
+use tombolo_testkit::lab::{Echo, Protocol as Transport, isolated};
 
 use crate::world::{Endpoint, From, LB, NODE_PORT, PORT, VIP, World, both, ready, service, terminating};
 
@@ -156,5 +156,40 @@ fn source_ranges_let_in_only_whom_they_name_in_each_family() {
         let node = world.lab.nodes[0].place.v4();
         let expected = world.check(From::Client, node, NODE_PORT, Transport::Tcp);
         assert_eq!(expected, expect(&["pod1-1 changed"]), "ranges do not guard node ports");
+    });
+}
+
+#[test]
+fn an_address_of_the_node_may_be_an_external_address_too() {
+    isolated(|| {
+        let mut world = World::new(&[2, 1]);
+        let place = world.lab.nodes[0].place.clone();
+        let addresses = [place.v4(), place.v6()];
+        world.set(&service(json!({"externalIPs": addresses})), &[ready(1, 0)]);
+        for address in addresses {
+            for port in [PORT, NODE_PORT] {
+                // Unless it is masqueraded here, the answer comes from the other node, which nobody asked.
+                let seen = world.check(From::Client, address, port, Transport::Tcp);
+                assert_eq!(seen, expect(&["pod2-1 changed"]));
+                world.check(From::Pod(0, 1), address, port, Transport::Tcp);
+                world.check(From::Host(0), address, port, Transport::Tcp);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_node_port_that_refuses_leaves_loopback_alone() {
+    isolated(|| {
+        let mut world = World::new(&[1, 1]);
+        world.set(&service(json!({})), &[]);
+        let place = world.lab.nodes[0].place.clone();
+        let _echo = Echo::start(&place, NODE_PORT);
+        for address in ["127.0.0.1", "::1"] {
+            let own = world.servers(From::Host(0), address.parse().unwrap(), NODE_PORT, 1);
+            assert_eq!(own, ["node1"], "{address}");
+        }
+        let seen = world.check(From::Client, place.v4(), NODE_PORT, Transport::Tcp);
+        assert_eq!(seen, expect(&["refused"]));
     });
 }

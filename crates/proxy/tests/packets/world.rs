@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 use tombolo_model::routing::{self, Input, Protocol};
+use tombolo_nft::Forgotten;
 use tombolo_proxy::Settings;
 use tombolo_proxy::kernel::{Kernel, Written};
 use tombolo_proxy::plan::{Outcome, Plan, Update};
@@ -47,6 +48,11 @@ pub(crate) fn ready(node: usize, pod: usize) -> Endpoint {
 
 pub(crate) fn terminating(node: usize, pod: usize) -> Endpoint {
     Endpoint { node, pod, ready: false, terminating: true }
+}
+
+/// In the network of a node itself.
+pub(crate) fn in_host(node: usize) -> Endpoint {
+    ready(node, usize::MAX)
 }
 
 /// Who asks.
@@ -93,6 +99,28 @@ impl World {
         }
     }
 
+    /// A proxy that starts where another ended, and missed what happened meanwhile. Returns how many connections it forgot.
+    pub(crate) fn restart(&mut self, node: usize, service: &Value, endpoints: &[Endpoint]) -> Forgotten {
+        let update = self.update(service, endpoints, node);
+        let place = self.lab.nodes[node].place.clone();
+        let mut kernel = Kernel::open(Some(&place.path()), &settings(node)).unwrap();
+        let mut plan = Plan::new();
+        let changes = plan.update([update]).changes;
+        let mut simulator = Simulator::new(true).with_services(&services());
+        simulator.apply(&changes).unwrap();
+        assert!(!kernel.adopt(&plan).unwrap().anew);
+        let here = [settings(node).pods, vec![place.v4().into(), place.v6().into()]].concat();
+        kernel.sweep_affinity(&plan, &here).unwrap();
+        let forgotten = kernel.sweep_flows(&plan, &services()).unwrap();
+        self.proxies[node] = Proxy { plan, kernel, simulator };
+        forgotten
+    }
+
+    fn place_of(&self, endpoint: &Endpoint) -> &Namespace {
+        let node = &self.lab.nodes[endpoint.node];
+        node.pods.get(endpoint.pod).unwrap_or(&node.place)
+    }
+
     pub(crate) fn update(&self, service: &Value, endpoints: &[Endpoint], node: usize) -> Update {
         let service: Service = serde_json::from_value(service.clone()).unwrap();
         let slices = [self.slice("IPv4", endpoints), self.slice("IPv6", endpoints)];
@@ -101,7 +129,7 @@ impl World {
         let (routes, complaints) = routing::route(&input);
         assert!(complaints.is_empty(), "{complaints:?}");
         let serving = endpoints.iter().flat_map(|endpoint| {
-            let pod = &self.lab.nodes[endpoint.node].pods[endpoint.pod];
+            let pod = self.place_of(endpoint);
             [pod.v4(), pod.v6()].map(|address| SocketAddr::new(address, TARGET))
         });
         Update { service: Key::of(&service), routes, serving: serving.collect() }
@@ -117,7 +145,7 @@ impl World {
         let endpoints: Vec<Value> = endpoints
             .iter()
             .map(|endpoint| {
-                let pod = &self.lab.nodes[endpoint.node].pods[endpoint.pod];
+                let pod = self.place_of(endpoint);
                 let address = if family == "IPv4" { pod.v4() } else { pod.v6() };
                 let conditions = json!({
                     "ready": endpoint.ready, "serving": true, "terminating": endpoint.terminating,
