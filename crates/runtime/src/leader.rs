@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Error};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::causes::with_causes;
 use crate::clock::Clock;
@@ -49,20 +49,23 @@ impl Candidate {
     /// with nothing of `work` running any more, or when `work` ends by itself.
     pub async fn lead(&self, client: Client, work: impl Future<Output = ()>) {
         let api: Api<Lease> = Api::namespaced(client, &self.namespace);
-        self.acquire(&api).await;
+        let since = self.acquire(&api).await;
         tracing::info!(lease = self.lease, identity = self.identity, "leading");
         tokio::select! {
             () = work => self.release(&api).await,
-            () = self.keep(&api) => tracing::warn!(lease = self.lease, "leadership lost"),
+            () = self.keep(&api, since) => tracing::warn!(lease = self.lease, "leadership lost"),
         }
     }
 
-    async fn acquire(&self, api: &Api<Lease>) {
+    /// Returns since when this candidate leads: from when it asked, since others may have seen the record from then on.
+    async fn acquire(&self, api: &Api<Lease>) -> Instant {
         let mut observed: Option<(Option<LeaseSpec>, Instant)> = None;
         loop {
+            let asked = Instant::now();
             match self.try_acquire(api, &mut observed).await {
-                Ok(true) => return,
-                Ok(false) => {}
+                Ok(true) if asked.elapsed() < self.deadline => return asked,
+                // Of what came so late nobody knows how long it still counts.
+                Ok(_) => {}
                 Err(error) => tracing::debug!(%error, "no leadership yet"),
             }
             sleep(self.period).await;
@@ -108,21 +111,19 @@ impl Candidate {
     }
 
     /// Renews until that fails for too long or somebody else leads.
-    async fn keep(&self, api: &Api<Lease>) {
-        let mut renewed = Instant::now();
-        loop {
+    async fn keep(&self, api: &Api<Lease>, mut renewed: Instant) {
+        let attempt = || async {
             sleep(self.period).await;
-            let left = self.deadline.saturating_sub(renewed.elapsed());
-            match timeout(left, self.renew(api)).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
-                Ok(Ok(false)) => return,
-                Ok(Err(error)) => {
+            let asked = Instant::now();
+            (asked, self.renew(api).await)
+        };
+        loop {
+            match timeout_at(renewed + self.deadline, attempt()).await {
+                Ok((asked, Ok(true))) => renewed = asked,
+                Ok((_, Err(error))) => {
                     tracing::warn!(error = %with_causes(&error), "leadership could not be renewed")
                 }
-                Err(_) => return,
-            }
-            if renewed.elapsed() >= self.deadline {
-                return;
+                Ok((_, Ok(false))) | Err(_) => return,
             }
         }
     }

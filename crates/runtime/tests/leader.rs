@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tombolo_apiserver::{Options, User};
 use tombolo_runtime::Candidate;
-use tombolo_testkit::{Cluster, Faults, Outage, linger};
+use tombolo_testkit::{Cluster, FaultPlan, Faults, Outage, embedded_only, linger};
 
 /// Who started to work, and whether two ever worked at once.
 #[derive(Clone)]
@@ -98,6 +98,29 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts() {
         first.abort();
         second.abort();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_hears_late_of_its_renewal_stops_before_another_starts() {
+    embedded_only!("it depends on a tenth of a second");
+    let cluster = Cluster::new(Options::named("test"));
+    let faults = Faults::seeded(1);
+    let (office, mut arrivals) = Office::open();
+    let first = office.employ("a", faults.client(&cluster, User::admin()));
+    assert_eq!(next(&mut arrivals).await, "a");
+    // It renews after two seconds, which b sees after three; it hears of it just before it would give up, and of nothing after.
+    faults.plan(FaultPlan { late_answer: Duration::from_millis(7_900), ..FaultPlan::default() });
+    sleep(Duration::from_secs(1)).await;
+    let second = office.employ("b", cluster.client());
+    sleep(Duration::from_secs(9)).await;
+    assert!(arrivals.try_recv().is_err(), "a still leads");
+    faults.outage(Outage::Silent);
+    assert_eq!(next(&mut arrivals).await, "b");
+    faults.heal();
+    linger(Duration::from_secs(120)).await;
+    assert_eq!(office.most.load(Ordering::SeqCst), 1);
+    first.abort();
+    second.abort();
 }
 
 #[tokio::test(start_paused = true)]

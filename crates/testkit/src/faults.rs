@@ -33,6 +33,8 @@ pub struct FaultPlan {
     pub server_error: f64,
     /// A write takes effect, but its answer is lost.
     pub lost_answer: f64,
+    /// A write takes effect at once, but its answer takes so long.
+    pub late_answer: Duration,
     /// A write is never answered, and nobody says so: its connection is gone. It has no effect.
     pub hang: f64,
     /// A write is confirmed and never happens. No API server does that: it stands for a client that forgets.
@@ -58,6 +60,7 @@ impl Default for FaultPlan {
             throttled: 0.0,
             server_error: 0.0,
             lost_answer: 0.0,
+            late_answer: Duration::ZERO,
             hang: 0.0,
             forgotten: 0.0,
             cut_watch: 0.0,
@@ -179,6 +182,10 @@ impl Faults {
         let response = inner.oneshot(request).await.map_err(io::Error::other)?;
         if asked.writes && self.happens(|plan| plan.lost_answer) {
             return Err(io::Error::new(io::ErrorKind::ConnectionReset, "the answer was lost"));
+        }
+        let late = if asked.writes { locked(&self.0.plan).late_answer } else { Duration::ZERO };
+        if !late.is_zero() {
+            tokio::time::sleep(late).await;
         }
         // The network may have gone while the server was working.
         self.reach().await?;
