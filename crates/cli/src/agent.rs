@@ -23,6 +23,7 @@ use tombolo_runtime::{Candidate, LONGEST_ATTEMPT, Readiness, in_time, with_cause
 
 use crate::connect::Way;
 use crate::failure::Failure;
+use crate::interrupt::interrupted;
 use crate::membership::Facts;
 use crate::process::{self, Leading, Process};
 use crate::{admin, span};
@@ -100,7 +101,13 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     let admin = admin::bind(arguments.admin_address, registry, readiness.clone()).await?;
     let candidate = (!arguments.no_leader_elect).then(|| candidate(&config));
     let process = Process { name: "agent", admin, leading, candidate, client: member };
-    process.run(|stopping| agent.with_readiness(&readiness).run(stopping)).await
+    let ended = async {
+        tokio::select! {
+            asked = interrupted() => asked,
+            () = facts.outdated() => Ok(()),
+        }
+    };
+    process.run_until(ended, |stopping| agent.with_readiness(&readiness).run(stopping)).await
 }
 
 /// What was resolved, once, so that nobody has to guess later.

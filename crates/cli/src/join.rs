@@ -141,9 +141,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     manifests.extend(membership.manifests());
     put(&member, &manifests).await?;
     give_token(&arguments, &membership, &hub, &hub_seen, &member).await?;
-    let restarted = restart(&member, &membership).await.map_err(in_cluster)?;
-    if !restarted.is_empty() {
-        say(format_args!("{} begin anew", restarted.join(" and ")));
+    if restart(&member, &membership).await.map_err(in_cluster)? {
+        say(format_args!("agents begin anew"));
     }
     say(format_args!("{} is a member", arguments.name));
     Ok(())

@@ -53,8 +53,20 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Runs the part that `start` makes, which ends when the future it is given resolves.
+    /// Runs the part that `start` makes until somebody interrupts the process.
     pub(crate) async fn run<F>(self, start: impl FnOnce(Stopped) -> F) -> Result<(), Failure>
+    where
+        F: Future<Output = ()>,
+    {
+        self.run_until(interrupted(), start).await
+    }
+
+    /// Runs the part that `start` makes, which ends when the future it is given resolves, until `ended` does.
+    pub(crate) async fn run_until<F>(
+        self,
+        ended: impl Future<Output = Result<(), Failure>>,
+        start: impl FnOnce(Stopped) -> F,
+    ) -> Result<(), Failure>
     where
         F: Future<Output = ()>,
     {
@@ -83,7 +95,7 @@ impl Process {
             }
             () = standby => {}
             () = self.admin.run(std::future::pending()) => {}
-            asked = interrupted() => asked?,
+            asked = ended => asked?,
         }
         tracing::info!("stopping");
         let _ = stop.send(true);

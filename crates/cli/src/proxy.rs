@@ -85,13 +85,16 @@ struct Place {
 }
 
 impl Place {
+    fn facts(&self) -> Result<Facts, Failure> {
+        Facts::read(self.membership.as_deref())
+    }
+
     /// What is said here of the node and its cluster, and what the directory says.
-    fn config(&self) -> Result<Config, Failure> {
-        let facts = Facts::read(self.membership.as_deref())?;
+    fn config(&self, facts: &Facts) -> Result<Config, Failure> {
         let joined = facts.cluster_id.as_deref().map(|id| parse(id, "cluster-id")).transpose()?;
         Ok(Config {
             cluster: self.cluster_id.clone().or(joined),
-            region: self.region.clone().or(facts.region),
+            region: self.region.clone().or_else(|| facts.region.clone()),
             ..Config::new(node_name(self.node_name.as_deref())?)
         })
     }
@@ -122,7 +125,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     if arguments.cleanup {
         return clean(&arguments);
     }
-    let config = config(&arguments)?;
+    let facts = arguments.place.facts()?;
+    let config = config(&arguments, &facts)?;
     announce(&config);
     try_kernel(&config)?;
     let client = arguments.place.way.connect_part("cluster").await?;
@@ -139,6 +143,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         () = proxy.run(std::future::pending()) => return Err(Failure::new("the proxy ended by itself")),
         () = admin.run(std::future::pending()) => {}
         asked = interrupted() => asked?,
+        () = facts.outdated() => {}
     }
     tracing::info!("stopping; the rules stay");
     Ok(())
@@ -150,7 +155,7 @@ fn cannot_listen(address: SocketAddr, which: &str, cause: std::io::Error) -> Fai
         .hint(format!("choose another --{which}-address; port 0 takes any free one"))
 }
 
-fn config(arguments: &Arguments) -> Result<Config, Failure> {
+fn config(arguments: &Arguments, facts: &Facts) -> Result<Config, Failure> {
     if arguments.gather > LONGEST_GATHER {
         return Err(Failure::new("--gather must not be more than 50ms")
             .hint("changes are written together anyway while the kernel is busy"));
@@ -164,7 +169,7 @@ fn config(arguments: &Arguments) -> Result<Config, Failure> {
         gather: arguments.gather,
         verify: arguments.verify.max(Duration::from_secs(1)),
         health_address: Some(arguments.healthz_address),
-        ..arguments.place.config()?
+        ..arguments.place.config(facts)?
     })
 }
 
@@ -216,7 +221,7 @@ async fn tell(service: &str, place: &Place) -> Result<(), Failure> {
     let Some((namespace, name)) = names else {
         return Err(Failure::new(format!("{service:?} names no Service")).hint("write NAMESPACE/NAME"));
     };
-    let config = place.config()?;
+    let config = place.config(&place.facts()?)?;
     let told = explain(&config, &place.way.connect("cluster").await?, &Key::new(namespace, name)).await;
     let told = told.map_err(|cause| {
         Failure::new(format!("cannot read what Service {service} depends on")).because(cause).hint(

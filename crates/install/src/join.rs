@@ -4,12 +4,11 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, Error, Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client, Error, ResourceExt as _};
 use serde_json::json;
 use tombolo_api::tombolo::{HUB_ACCOUNT, TOKEN_KEY};
 use tombolo_model::names;
@@ -19,7 +18,7 @@ use crate::membership::{HUB_ANNOTATION, HUB_SECRET, Membership};
 use crate::part::{INSTALLER, Part};
 use crate::settings::Settings;
 
-/// On the pods of a part: for which membership they were started.
+/// On the pods of agents: for which membership they were started.
 const MEMBERSHIP_ANNOTATION: &str = "tombolo.dev/membership";
 
 /// On the agents' Deployment of a cluster that left: how many there were.
@@ -66,39 +65,17 @@ pub async fn put_token(
     api.patch(HUB_SECRET, &PatchParams::apply(INSTALLER).force(), &Patch::Apply(&secret)).await.map(|_| ())
 }
 
-/// Lets agents and proxies that run already begin anew, if they were started for something else. Returns which did.
-pub async fn restart(member: &Client, membership: &Membership) -> Result<Vec<&'static str>, Error> {
-    let mut restarted = Vec::new();
-    let mark = mark(membership);
-    let place = &membership.namespace;
-    if restart_one::<Deployment>(&Api::namespaced(member.clone(), place), Part::Member, &mark).await? {
-        restarted.push("agents");
-    }
-    if restart_one::<DaemonSet>(&Api::namespaced(member.clone(), place), Part::Proxy, &mark).await? {
-        restarted.push("proxies");
-    }
-    Ok(restarted)
-}
-
-/// Not for anybody to understand; it only has to differ where the membership does.
-fn mark(membership: &Membership) -> String {
-    let mut hasher = DefaultHasher::new();
-    for manifest in membership.manifests() {
-        manifest.value().to_string().hash(&mut hasher);
-    }
-    format!("{:016x}", hasher.finish())
-}
-
-async fn restart_one<K>(api: &Api<K>, part: Part, mark: &str) -> Result<bool, Error>
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + serde::Serialize,
-{
-    let name = part.object_name();
+/// Lets agents that are there begin anew, if they were started for something else. They would notice by themselves, as proxies
+/// do, but those that wait for a membership look for it ever more seldom. Returns whether there were any.
+pub async fn restart(member: &Client, membership: &Membership) -> Result<bool, Error> {
+    let api: Api<Deployment> = Api::namespaced(member.clone(), &membership.namespace);
+    let name = Part::Member.object_name();
     let Some(found) = api.get_opt(&name).await? else { return Ok(false) };
-    let held = serde_json::to_value(&found).unwrap_or_default();
-    let stopped = held["spec"]["replicas"] == 0;
-    let annotations = &held["spec"]["template"]["metadata"]["annotations"];
-    if annotations[MEMBERSHIP_ANNOTATION] == mark && !stopped {
+    let mark = mark(membership);
+    let stopped = found.spec.replicas == Some(0);
+    let template = found.spec.template.metadata.as_ref();
+    let held = template.and_then(|metadata| metadata.annotations.as_ref()?.get(MEMBERSHIP_ANNOTATION));
+    if held == Some(&mark) && !stopped {
         return Ok(false);
     }
     let mut patch =
@@ -110,8 +87,16 @@ where
         patch["spec"]["replicas"] = json!(count);
         patch["metadata"] = json!({"annotations": {REPLICAS_ANNOTATION: null}});
     }
-    let patch = Patch::Merge(patch);
     let params = PatchParams { field_manager: Some(INSTALLER.to_owned()), ..PatchParams::default() };
-    api.patch(&found.name_any(), &params, &patch).await?;
+    api.patch(&name, &params, &Patch::Merge(patch)).await?;
     Ok(true)
+}
+
+/// Not for anybody to understand; it only has to differ where the membership does.
+fn mark(membership: &Membership) -> String {
+    let mut hasher = DefaultHasher::new();
+    for manifest in membership.manifests() {
+        manifest.value().to_string().hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
 }

@@ -17,8 +17,9 @@ use crate::membership::{Facts, parse};
 pub(super) async fn clients(arguments: &Arguments, facts: &Facts) -> Result<(Client, Client), Failure> {
     let member = arguments.way.connect_part("member").await?;
     // The way that was joined is for those who name none.
-    let joined = facts.kubeconfig.as_deref().filter(|_| arguments.hub_context.is_none());
-    let file = arguments.hub_kubeconfig.as_deref().or(joined).or(arguments.way.kubeconfig.as_deref());
+    let joined = facts.kubeconfig().filter(|_| arguments.hub_context.is_none());
+    let file =
+        arguments.hub_kubeconfig.as_deref().or(joined.as_deref()).or(arguments.way.kubeconfig.as_deref());
     let flags = "--hub-kubeconfig and --hub-context";
     let hub = connect_part("hub", flags, file, arguments.hub_context.as_deref()).await?;
     Ok((member, hub))

@@ -44,6 +44,25 @@ fn a_cluster_joins_by_files_and_a_token_that_kubectl_makes() {
 }
 
 #[test]
+fn an_agent_whose_membership_changes_begins_anew_with_it() {
+    let world = World::start();
+    world.tombolo("install --hub --context hub").succeeds();
+    world.tombolo("install --member --context west").succeeds();
+    world.tombolo(&format!("join --name west {NAMES}")).succeeds();
+    let agent = world.run_agent("west");
+    tombolo_testkit::eventually("ready", || agent.is_ready());
+    let patch = r#"{"data":{"region":"north"}}"#;
+    let edit = format!("patch configmap -n tombolo-system tombolo-member --type=merge -p {patch}");
+    world.at("west").run(&edit).succeeds();
+    world.mount("west");
+    agent.ends();
+    let agent = world.run_agent("west");
+    tombolo_testkit::eventually("ready", || agent.is_ready());
+    let told = world.json("hub", "get memberships -n tombolo-west member");
+    assert_eq!(told["spec"]["region"], "north");
+}
+
+#[test]
 fn files_for_a_cluster_that_could_not_join_are_not_printed() {
     let world = World::start();
     let print = |line: &str| world.tombolo(&format!("join --hub-context hub --dry-run {line}"));

@@ -107,8 +107,8 @@ impl World {
         Process::start(command)
     }
 
-    /// The projected volume of the agent's pods.
-    fn mount(&self, context: &str) -> PathBuf {
+    /// The projected volume of the agent's pods, as it is or as it has become.
+    pub(crate) fn mount(&self, context: &str) -> PathBuf {
         let folder = self.kubectl.home().join(format!("{context}-membership"));
         std::fs::create_dir_all(&folder).unwrap();
         let facts = self.json(context, "get configmap -n tombolo-system tombolo-member");
@@ -197,10 +197,18 @@ impl Process {
     }
 
     /// Asks it to end, and waits for that.
-    pub(crate) fn end(mut self) {
+    pub(crate) fn end(self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.ends();
+    }
+
+    /// Waits for its end, which must be in order.
+    #[track_caller]
+    pub(crate) fn ends(mut self) {
         eventually("it ends", || self.child.try_wait().unwrap().is_some());
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}:\n{}", self.said.lock().unwrap());
     }
 }
 
