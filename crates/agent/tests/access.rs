@@ -70,7 +70,11 @@ fn member_account(member: &Cluster) -> Client {
 }
 
 async fn join(hub: &Cluster, name: &str, seed: u64) -> Cluster {
-    apply(hub, &HUB_RULES.replace("NAMESPACE", &format!("tombolo-{name}"))).await;
+    apply(
+        hub,
+        &HUB_RULES.replace("NAMESPACE", &format!("tombolo-{name}")).replace("POD_CIDRS", "0.0.0.0/0,::/0"),
+    )
+    .await;
     let member = cluster(name, seed).await;
     apply(&member, MEMBER_RULES).await;
     let mut namespace = Namespace::default();

@@ -291,6 +291,7 @@ fn accounts(fleet: &Fleet, member: &str) -> String {
     fleet.at("hub").feed("apply --server-side -f -", roles).succeeds();
     let hub_rules = include_str!("../../../deploy/hub/member-rbac.yaml");
     let hub_rules = hub_rules.replace("NAMESPACE", &format!("tombolo-{member}"));
+    let hub_rules = hub_rules.replace("POD_CIDRS", "0.0.0.0/0,::/0");
     fleet.at("hub").feed("apply --server-side -f -", &hub_rules).succeeds();
     let member_rules = include_str!("../../../deploy/member/agent-rbac.yaml");
     fleet.at(member).feed("apply --server-side -f -", member_rules).succeeds();
@@ -325,7 +326,7 @@ fn the_shipped_rules_are_enough_for_the_process() {
     }
 }
 
-/// The first example of specs/003, verbatim.
+/// The first example of Karmada's MultiClusterService proposal, verbatim.
 const SHARED: &str = r#"
 apiVersion: v1
 kind: Service

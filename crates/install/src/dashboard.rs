@@ -66,7 +66,7 @@ const ROWS: &[(&str, &[Panel])] = &[
             (
                 "DNS answers, 99th percentile",
                 "s",
-                "histogram_quantile(0.99, sum by (le) (rate(coredns_dns_request_duration_seconds_bucket[5m])))",
+                "histogram_quantile(0.99, sum by (le) (rate(coredns_dns_request_duration_seconds_bucket{app_kubernetes_io_component=\"dns\"}[5m])))",
                 "dns",
             ),
         ],
@@ -74,7 +74,12 @@ const ROWS: &[(&str, &[Panel])] = &[
     (
         "How much is going on?",
         &[
-            ("DNS queries", "reqps", "sum by (zone) (rate(coredns_dns_requests_total[5m]))", "{{zone}}"),
+            (
+                "DNS queries",
+                "reqps",
+                "sum by (zone) (rate(coredns_dns_requests_total{app_kubernetes_io_component=\"dns\"}[5m]))",
+                "{{zone}}",
+            ),
             (
                 "Writes to API servers",
                 "reqps",

@@ -20,10 +20,11 @@ const ROLES: &str = "\
 ";
 const PLACE: &str = "\
 # The place of one member at the hub: its agent reads what all members say, and writes in its own namespace only.
-# `tombolo join` does this, and more. As a template: replace MEMBER with the cluster's id, and NAMESPACE with the member's
-# namespace at the hub, which is tombolo- and the id. (For an id with a dot or of great length it has a hash; `tombolo join
-# --dry-run -o yaml` and an agent that does not find it name it.) Apply it at the hub, once per member, after hub-rbac.yaml or
-# member-roles.yaml.
+# `tombolo join` does this, and more. As a template: replace MEMBER with the cluster's id, NAMESPACE with the member's
+# namespace at the hub, which is tombolo- and the id (for an id with a dot or of great length it has a hash; `tombolo join
+# --dry-run -o yaml` and an agent that does not find it name it), and POD_CIDRS with where its pods have their addresses, such as
+# 10.1.0.0/16,fd10::/64: others believe its endpoints only there. Without that annotation they believe what its agent says.
+# Apply it at the hub, once per member, after hub-rbac.yaml or member-roles.yaml.
 ";
 
 /// The folders of `deploy/` in which there is nothing else. The definitions are written by `cargo xtask crds`.
@@ -48,7 +49,8 @@ pub fn deploy_files() -> Result<BTreeMap<String, String>, RenderError> {
         files.insert(format!("{folder}/{name}.yaml"), file(&running_note(one), &running)?);
     }
     files.insert("hub/member-roles.yaml".to_owned(), file(ROLES, &place::member_roles())?);
-    let template = place::in_namespace("NAMESPACE", "MEMBER", &Introduction::default());
+    let introduction = Introduction { pod_cidrs: vec!["POD_CIDRS".to_owned()], ..Introduction::default() };
+    let template = place::in_namespace("NAMESPACE", "MEMBER", &introduction);
     files.insert("hub/member-rbac.yaml".to_owned(), file(PLACE, &template)?);
     let note = "# For clusters with Prometheus' operator and Grafana's sidecar.\n";
     files.insert("member/monitoring.yaml".to_owned(), file(note, &part::monitoring(&settings))?);

@@ -72,7 +72,8 @@ async fn guarded_fleet_before(of_hub: &Witness, of_members: &Witness) -> Fleet {
     tokio::spawn(async move { candidate.lead(account, part.run(std::future::pending())).await });
     let mut members = Vec::new();
     for (name, cluster) in names.into_iter().zip(clusters) {
-        apply(&hub.client(), &MEMBER_RULES.replace("NAMESPACE", &format!("tombolo-{name}"))).await;
+        let rules = MEMBER_RULES.replace("NAMESPACE", &format!("tombolo-{name}"));
+        apply(&hub.client(), &rules.replace("POD_CIDRS", "0.0.0.0/0,::/0")).await;
         apply(&cluster.client(), AGENT_RULES).await;
         let clock = cluster.clock(EPOCH);
         let config = Config { clock, ..Config::new(name.parse().unwrap(), format!("identity-{name}")) };
