@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SPAN", default_value = "15m", value_parser = span::parse)]
     hold: Duration,
     /// Where /metrics, /livez and /readyz are answered. Whoever can reach it can read them.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9471")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9472")]
     admin_address: SocketAddr,
     /// Let one hub of several work, and another take over (the default).
     #[arg(long, overrides_with = "no_leader_elect")]

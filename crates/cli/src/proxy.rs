@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:10256")]
     healthz_address: SocketAddr,
     /// Where /metrics, /livez and /readyz are answered. Whoever can reach it can read them.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9471")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9473")]
     admin_address: SocketAddr,
     /// Remove the proxy's rules from the kernel, and end.
     #[arg(long)]
