@@ -92,7 +92,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Metrics {
-    /// Makes them show in `registry`: those of specs/003 under their names, all others under `tombolo_agent_`.
+    /// Makes them show in `registry`: those of Karmada's proposal under their names, all others under `tombolo_agent_`.
     pub fn register(&self, registry: &mut Registry) {
         self.0.durations.register(registry);
         let registry = registry.sub_registry_with_prefix("tombolo_agent");
@@ -115,7 +115,7 @@ impl Metrics {
         registry.register_collector(Box::new(self.clone()));
     }
 
-    /// The durations of specs/003.
+    /// The durations of Karmada's proposal.
     pub(crate) fn durations(&self) -> &tombolo_works::Metrics {
         &self.0.durations
     }

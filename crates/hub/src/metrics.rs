@@ -1,4 +1,4 @@
-//! What the hub measures: the durations of specs/003, and how clusters and Works are.
+//! What the hub measures: the durations of Karmada's proposal, and how clusters and Works are.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -17,7 +17,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Makes them show in `registry`: those of specs/003 under their names, the others under `tombolo_hub_`.
+    /// Makes them show in `registry`: those of Karmada's proposal under their names, the others under `tombolo_hub_`.
     pub fn register(&self, registry: &mut Registry) {
         self.durations.register(registry);
         let registry = registry.sub_registry_with_prefix("tombolo_hub");

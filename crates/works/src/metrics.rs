@@ -1,4 +1,4 @@
-//! How long things take on their way, as specs/003 defines it, and what is left behind.
+//! How long things take on their way, as Karmada's proposal defines it, and what is left behind.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use tombolo_runtime::Key;
 type Labels = [(&'static str, &'static str); 1];
 type Durations = Family<Labels, Histogram, fn() -> Histogram>;
 
-/// The two durations of specs/003, and the endpoints that are not reported. Clones share them.
+/// The two durations of Karmada's proposal, and the endpoints that are not reported. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     services: Durations,
@@ -50,7 +50,7 @@ pub enum Way {
 }
 
 impl Metrics {
-    /// Makes them show in `registry`, under the names of specs/003.
+    /// Makes them show in `registry`, under the names of Karmada's proposal.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "mcs_sync_svc_duration_seconds",

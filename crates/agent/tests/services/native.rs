@@ -51,7 +51,7 @@ where
     let _: K = api::<K>(member).patch("echo", &PatchParams::default(), &Patch::Merge(&value)).await.unwrap();
 }
 
-/// A ServiceImport as a user writes it (specs/001).
+/// A ServiceImport as a user writes it (Karmada's native naming proposal).
 async fn write_import(member: &Member, strategy: Option<&str>) {
     let annotations = strategy.map(|word| json!({ STRATEGY: word }));
     let import = json!({

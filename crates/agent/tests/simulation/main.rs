@@ -34,7 +34,7 @@ use self::invariants::Broken;
 use self::log::Log;
 use self::schedule::Run;
 
-/// As many clusters as DESIGN asks for.
+/// How many clusters there are besides the hub.
 const CLUSTERS: usize = 5;
 
 /// Seeds per test function: together they take about a minute in a debug build on two cores.

@@ -1,8 +1,8 @@
 //! Karmada's doors: the kinds and words by which Tombolo works like Karmada's multi-cluster services.
 //!
-//! Names follow the accepted proposal (specs/003) and, where it is silent, Karmada as built. [`networking`] has
-//! MultiClusterService, [`work`] what is sent to members, [`cluster`] the members, [`strategy`] how local and remote
-//! endpoints are combined under a Service's own name.
+//! Names follow Karmada's two accepted proposals, of native naming and of MultiClusterService, and, where these are silent,
+//! Karmada as built. [`networking`] has MultiClusterService, [`work`] what is sent to members, [`cluster`] the members,
+//! [`strategy`] how local and remote endpoints are combined under a Service's own name.
 
 pub mod cluster;
 pub mod networking;

@@ -16,20 +16,20 @@ use thiserror::Error;
 use crate::schema;
 use crate::vocabulary::vocabulary;
 
-/// Label of a Work that holds a slice: the name of the slice's Service (specs/003, `EndpointSlice` synchronization).
+/// Label of a Work that holds a slice: the name of the slice's Service (MultiClusterService proposal, synchronization of slices).
 pub const SLICE_SERVICE_NAME_LABEL: &str = "endpointslice.karmada.io/name";
 
-/// Label of a Work that holds a slice: the namespace of the slice's Service (specs/003, `EndpointSlice`
-/// synchronization).
+/// Label of a Work that holds a slice: the namespace of the slice's Service (MultiClusterService proposal, synchronization
+/// of slices).
 pub const SLICE_SERVICE_NAMESPACE_LABEL: &str = "endpointslice.karmada.io/namespace";
 
-/// Annotation of a dispatched Work: the cluster its slice comes from (specs/003, `EndpointSlice` synchronization).
+/// Annotation of a dispatched Work: the cluster its slice comes from (MultiClusterService proposal, synchronization of slices).
 pub const WORK_PROVISION_CLUSTER_ANNOTATION: &str = "endpointslice.karmada.io/work-provision-cluster";
 
-/// Annotation of a dispatched slice: the generation of the original (specs/003, `EndpointSlice` synchronization).
+/// Annotation of a dispatched slice: the generation of the original (MultiClusterService proposal, synchronization of slices).
 pub const SLICE_GENERATION_ANNOTATION: &str = "endpointslice.karmada.io/endpointslice-generation";
 
-/// Annotation of a dispatched slice: the cluster the original is in (specs/003, `EndpointSlice` synchronization).
+/// Annotation of a dispatched slice: the cluster the original is in (MultiClusterService proposal, synchronization of slices).
 pub const PROVISION_CLUSTER_ANNOTATION: &str = "endpointslice.karmada.io/provision-cluster";
 
 /// Label of a collected Work: on whose behalf it was collected (Karmada as built).
@@ -64,7 +64,7 @@ pub const COLLECTED_IN_PART: &str = "CollectedInPart";
 pub const FINALIZER: &str = "karmada.io/multiclusterservice-controller";
 
 vocabulary! {
-    /// Conditions of a MultiClusterService (specs/003, Status Record).
+    /// Conditions of a MultiClusterService (MultiClusterService proposal, Status Record).
     MultiClusterServiceCondition {
         /// The Service is in all provision and consumption clusters.
         ServiceApplied = "ServiceApplied",
@@ -76,7 +76,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Reasons of these conditions (specs/003, Status Record; its examples show one of each pair, the other follows the
+    /// Reasons of these conditions (MultiClusterService proposal, Status Record; its examples show one of each pair, the other follows the
     /// pattern).
     MultiClusterServiceReason {
         ServiceAppliedSuccess = "ServiceAppliedSuccess",

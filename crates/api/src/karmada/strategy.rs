@@ -1,18 +1,18 @@
-//! How local and remote endpoints of one name are combined (specs/001, specs/003).
+//! How local and remote endpoints of one name are combined (Karmada's proposals of native naming and MultiClusterService).
 //!
 //! A ServiceImport and a MultiClusterService carry the same annotation with different words. A word that is not in the
 //! list of its kind is refused, never read as another one.
 
 use crate::vocabulary::vocabulary;
 
-/// Annotation of a ServiceImport or a MultiClusterService: the strategy (specs/001, Proposal).
+/// Annotation of a ServiceImport or a MultiClusterService: the strategy (native naming proposal, Proposal).
 pub const STRATEGY_ANNOTATION: &str = "discovery.karmada.io/strategy";
 
-/// Prefix of the names of imported slices under native naming (specs/001, Design Details, service registration flow).
+/// Prefix of the names of imported slices under native naming (native naming proposal, Design Details).
 pub const IMPORTED_SLICE_PREFIX: &str = "import-";
 
 vocabulary! {
-    /// Strategies of a ServiceImport (specs/001, Proposal).
+    /// Strategies of a ServiceImport (native naming proposal, Proposal).
     #[derive(Default)]
     ImportStrategy {
         /// Nothing is imported while a Service of the name is there.
@@ -26,7 +26,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Strategies of a MultiClusterService (specs/003, Proposal).
+    /// Strategies of a MultiClusterService (MultiClusterService proposal, Proposal).
     #[derive(Default)]
     MultiClusterStrategy {
         /// Traffic spreads evenly over local and remote endpoints.

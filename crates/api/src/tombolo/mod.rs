@@ -16,10 +16,10 @@ pub use pool::{
     AddressPool, AddressPoolSpec, AddressPoolStatus, AddressRange, BadAddress, PoolCondition, PoolReason,
 };
 
-/// Prefix of a member's namespace at the hub (DESIGN 4, The flow).
+/// Prefix of a member's namespace at the hub.
 pub const HUB_NAMESPACE_PREFIX: &str = "tombolo-";
 
-/// Name of a member's heartbeat, a Lease in its namespace at the hub (DESIGN 4, The flow).
+/// Name of a member's heartbeat, a Lease in its namespace at the hub.
 pub const HEARTBEAT: &str = "heartbeat";
 
 /// Name of a member's [`Membership`], beside it.
@@ -34,16 +34,16 @@ pub const TOKEN_KEY: &str = "token";
 /// Value of `endpointslice.kubernetes.io/managed-by` on imported slices (KEP-1645 first edition, EndpointSlice).
 pub const SLICE_MANAGER: &str = "agent.tombolo.dev";
 
-/// Label of a derived object: its maker. Objects without it are never touched (DESIGN 4, rules that keep it safe).
+/// Label of a derived object: its maker. Objects without it are never touched.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 
 /// Value of [`MANAGED_BY_LABEL`] on what Tombolo makes.
 pub const MANAGER: &str = "tombolo";
 
-/// Label of a slice at the hub: the name of the offer it belongs to, in the same namespace (DESIGN 4, Offer).
+/// Label of a slice at the hub: the name of the offer it belongs to, in the same namespace.
 pub const OFFER_LABEL: &str = "tombolo.dev/offer";
 
-/// Prefix of the name of a derived Service, which holds an import's address (DESIGN 4, Import; as in the reference
+/// Prefix of the name of a derived Service, which holds an import's address (as in the reference
 /// controller of kubernetes-sigs/mcs-api).
 pub const DERIVED_SERVICE_PREFIX: &str = "derived-";
 
@@ -62,19 +62,19 @@ pub const POD_CIDRS_ANNOTATION: &str = "tombolo.dev/pod-cidrs";
 /// Finalizer of such a Cluster: its Works, its namespace and its statement are still to be removed.
 pub const CLUSTER_FINALIZER: &str = "tombolo.dev/cluster";
 
-/// Finalizer of a ServiceImport with native naming: a Service's selector is still to be put back (specs/001,
+/// Finalizer of a ServiceImport with native naming: a Service's selector is still to be put back (native naming proposal,
 /// Remote-Only Service Discovery).
 pub const NATIVE_NAMING_FINALIZER: &str = "tombolo.dev/native-naming";
 
-/// Annotation of a Service whose selector was put aside for `RemoteOnly`: that selector, as JSON (specs/001,
+/// Annotation of a Service whose selector was put aside for `RemoteOnly`: that selector, as JSON (native naming proposal,
 /// Remote-Only Service Discovery).
 pub const SET_ASIDE_SELECTOR_ANNOTATION: &str = "tombolo.dev/set-aside-selector";
 
 /// Key in the selector of a Service whose selector was put aside, beside the keys it had: no pod has this label, so no pod
-/// is selected, and every stock controller sees to it by itself (specs/001, Remote-Only Service Discovery).
+/// is selected, and every stock controller sees to it by itself (native naming proposal, Remote-Only Service Discovery).
 pub const SET_ASIDE_SELECTOR_KEY: &str = "tombolo.dev/selector-set-aside";
 
-/// Label of a Service or slice made for native naming: the ServiceImport it was made for (specs/001, Design Details).
+/// Label of a Service or slice made for native naming: the ServiceImport it was made for (native naming proposal, Design Details).
 pub const NATIVE_IMPORT_LABEL: &str = "tombolo.dev/native-import";
 
 /// Annotation of a Service: its topology keys, where the server has no such field (KEP-1645 first edition,
@@ -94,7 +94,7 @@ pub const PREFER_ANNOTATION: &str = "tombolo.dev/prefer";
 pub const REGION_ANNOTATION: &str = "tombolo.dev/region";
 
 /// Annotation of a MultiClusterService: with fewer ready local endpoints than this, `LocalFirst` adds remote ones
-/// (specs/003, Proposal, LocalFirst).
+/// (MultiClusterService proposal, Proposal, LocalFirst).
 pub const LOCAL_FIRST_MIN_READY_ANNOTATION: &str = "tombolo.dev/local-first-min-ready";
 
 /// Annotation of a Service: required load balancer features, where the server has no such field (KEP-4631,

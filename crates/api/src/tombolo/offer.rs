@@ -16,7 +16,7 @@ use crate::service::{InternalTrafficPolicy, IpFamily, ServicePort, SessionAffini
 use crate::vocabulary::vocabulary;
 
 vocabulary! {
-    /// The edition of the API an export was written in; only offers of one dialect are merged (DESIGN 3).
+    /// The edition of the API an export was written in; only offers of one dialect are merged.
     Dialect {
         /// KEP-1645, first edition.
         Kep = "kep",

@@ -331,7 +331,7 @@ pub(crate) fn is_filled(slice: &EndpointSlice) -> bool {
     slice.endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty())
 }
 
-/// The Service of the example in specs/003.
+/// The Service of the example in Karmada's proposal.
 pub(crate) fn template() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "foo"},

@@ -1,4 +1,4 @@
-//! The user stories and examples of specs/003.
+//! The user stories and examples of Karmada's MultiClusterService proposal.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ async fn apply_text(client: &Client, text: &str) {
     }
 }
 
-const FIRST_EXAMPLE: &str = include_str!("../examples/specs-003-first.yaml");
+const FIRST_EXAMPLE: &str = include_str!("../examples/multi-cluster-service-first.yaml");
 
-const SECOND_EXAMPLE: &str = include_str!("../examples/specs-003-second.yaml");
+const SECOND_EXAMPLE: &str = include_str!("../examples/multi-cluster-service-second.yaml");
 
 #[tokio::test(start_paused = true)]
 async fn the_first_example_brings_member2_to_member3_and_to_nobody_else() {

@@ -1,4 +1,4 @@
-//! Services of other clusters under their own name: the user stories of specs/003, with traffic.
+//! Services of other clusters under their own name: the stories of Karmada's proposal, with traffic.
 
 use std::collections::BTreeSet;
 

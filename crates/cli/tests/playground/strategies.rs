@@ -1,4 +1,4 @@
-//! The examples and user stories of specs/001 and specs/003 and all strategies, with real kubectl and real packets.
+//! The examples and user stories of Karmada's two proposals and all strategies, with real kubectl and real packets.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use tombolo_testkit::eventually;
 
 use crate::world::Playground;
 
-const FIRST_EXAMPLE: &str = include_str!("../examples/specs-003-first.yaml");
-const SECOND_EXAMPLE: &str = include_str!("../examples/specs-003-second.yaml");
-const IMPORT_EXAMPLE: &str = include_str!("../examples/specs-001.yaml");
+const FIRST_EXAMPLE: &str = include_str!("../examples/multi-cluster-service-first.yaml");
+const SECOND_EXAMPLE: &str = include_str!("../examples/multi-cluster-service-second.yaml");
+const IMPORT_EXAMPLE: &str = include_str!("../examples/native-import.yaml");
 
 /// Enough calls to meet every cluster, most of the time.
 const CALLS: usize = 8;
@@ -47,7 +47,7 @@ fn all_true(playground: &Playground, name: &str) {
 }
 
 #[test]
-fn the_examples_of_specs_003_do_with_traffic_what_they_say() {
+fn the_examples_of_multi_cluster_services_do_with_traffic_what_they_say() {
     let playground = Playground::start(3, 1);
     for member in ["member1", "member2"] {
         deploy(&playground, member, "foo");
@@ -66,7 +66,7 @@ fn the_examples_of_specs_003_do_with_traffic_what_they_say() {
 }
 
 #[test]
-fn the_stories_of_specs_001_and_every_strategy_of_an_import_hold_with_traffic() {
+fn the_stories_of_native_names_and_every_strategy_of_an_import_hold_with_traffic() {
     let playground = Playground::start(2, 1);
     for member in ["member1", "member2"] {
         deploy(&playground, member, "serve");
@@ -85,6 +85,8 @@ metadata: {name: serve}
     // Story 2: there is a Service of the name.
     playground.at("member2").run("delete serviceimport serve").succeeds();
     answered_by(&playground, "member2", "serve", &["-"]);
+    // Its endpoints go first.
+    playground.at("member2").run("wait service/serve --for=delete --timeout=2m").succeeds();
     playground.at("member2").run("expose deployment serve --port=80 --target-port=8080").succeeds();
     answered_by(&playground, "member2", "serve", &["member2"]);
     playground.at("member2").feed("apply -f -", IMPORT_EXAMPLE).succeeds();

@@ -1,4 +1,4 @@
-//! Traffic between clusters: the user stories of specs/000 and specs/004, and endpoints that come and go under load.
+//! Traffic between clusters: the user stories of KEP-1645 and KEP-2086, and endpoints that come and go under load.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -95,7 +95,7 @@ fn assert_all_answered(told: &Value) {
 }
 
 #[test]
-fn specs_000_a_service_of_another_team_is_found_by_name_and_moves_without_its_callers_noticing() {
+fn a_service_of_another_team_is_found_by_name_and_moves_without_its_callers_noticing() {
     let _alone = alone();
     let playground = Playground::start(3, 1);
     playground.start_client("member1");
@@ -123,7 +123,7 @@ fn specs_000_a_service_of_another_team_is_found_by_name_and_moves_without_its_ca
 }
 
 #[test]
-fn specs_000_the_nearest_instances_are_preferred_and_others_take_over() {
+fn the_nearest_instances_are_preferred_and_others_take_over() {
     let playground = Playground::start(2, 2);
     for cluster in ["member1", "member2"] {
         deploy(&playground, cluster, &echo(2, "tombolo.dev/prefer: 'zone,cluster,any'"));
@@ -142,7 +142,7 @@ fn specs_000_the_nearest_instances_are_preferred_and_others_take_over() {
 }
 
 #[test]
-fn specs_004_traffic_with_a_local_policy_never_leaves_its_node() {
+fn traffic_with_a_local_policy_never_leaves_its_node() {
     let playground = Playground::start(1, 2);
     let member = playground.at("member1");
     member.run("create deployment echo --image=tombolo/echo --replicas=2").succeeds();

@@ -9,7 +9,7 @@ use std::thread;
 use serde_json::Value;
 use tombolo_testkit::{Kubectl, Server};
 
-/// The Service and the MultiClusterService of the first example of specs/003: `echo`, which member1 provides.
+/// The Service and the MultiClusterService of the first example of Karmada's proposal: `echo`, which member1 provides.
 pub(crate) fn shared_echo(type_: &str, consumers: &str) -> String {
     format!(
         "

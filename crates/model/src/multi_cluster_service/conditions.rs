@@ -1,4 +1,4 @@
-//! What is said on a MultiClusterService: the three conditions of specs/003.
+//! What is said on a MultiClusterService: the three conditions of Karmada's proposal.
 //!
 //! Each is `True` only when every cluster it speaks of has confirmed. Otherwise it names the cluster and the object, and
 //! whether something failed or is only waited for.

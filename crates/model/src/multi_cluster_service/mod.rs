@@ -1,7 +1,7 @@
 //! What a MultiClusterService asks for: which Works are in which execution namespace, and what can be said about it.
 //!
 //! The hub holds the Service and the MultiClusterService, members confirm and report in the Works of their execution
-//! namespaces; from all that [`plan`] makes the Works that shall be there and the three conditions of specs/003. Slices go
+//! namespaces; from all that [`plan`] makes the Works that shall be there and the three conditions of Karmada's proposal. Slices go
 //! from every provision cluster that is alive to every consumption cluster but their own.
 //!
 //! ```text

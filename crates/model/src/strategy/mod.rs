@@ -1,4 +1,4 @@
-//! How local and remote endpoints of one name are combined under a Service's own name (specs/001, specs/003).
+//! How local and remote endpoints of one name are combined under a Service's own name (both of Karmada's proposals).
 //!
 //! [`plan`](plan()) decides for one ServiceImport of a member: which Service shall have its name, which slices stand behind
 //! it, whether a selector is put aside, and what to say about it. [`local_first`] decides for a MultiClusterService when

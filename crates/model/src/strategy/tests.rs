@@ -16,7 +16,7 @@ use crate::testing::{echo, offer, ports};
 
 const ASIDE: &str = "tombolo.dev/selector-set-aside";
 
-/// An import that a user wrote as in specs/001, with this annotation.
+/// An import that a user wrote as in Karmada's native naming proposal, with this annotation.
 fn import(strategy: Option<&str>) -> ServiceImport {
     let annotations = strategy.map(|word| json!({ "discovery.karmada.io/strategy": word }));
     from_value(json!({
