@@ -7,13 +7,16 @@ use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
-use tombolo_install::{Part, Unfit, blocks, pass_zones_on, reloads, stop_passing_on};
+use tombolo_install::{Part, Unfit, blocks, blocks_of_cache, pass_zones_on, reloads, stop_passing_on};
 
 use crate::failure::Failure;
 use crate::say::{say, say_all};
 
 /// The key in CoreDNS' ConfigMap.
 const COREFILE: &str = "Corefile";
+
+/// Where NodeLocal DNSCache has its Corefile, as its manifest has it.
+const CACHE: (&str, &str) = ("kube-system", "node-local-dns");
 
 /// Where CoreDNS has its Corefile.
 #[derive(Debug, Args)]
@@ -31,7 +34,8 @@ impl CoreDns {
     /// Lets CoreDNS pass the zones on.
     pub(crate) async fn configure(&self, client: &Client, namespace: &str) -> Result<(), Failure> {
         let address = address(client, namespace).await?;
-        self.change(client, |corefile| pass_zones_on(corefile, address)).await
+        self.change(client, |corefile| pass_zones_on(corefile, address)).await?;
+        warn_of_cache(client, address).await
     }
 
     /// Lets CoreDNS be as it was, if there is one.
@@ -81,6 +85,26 @@ pub(crate) async fn tell(client: &Client, namespace: &str) -> Result<(), Failure
         "# let the cluster's DNS pass the zones on: add this to CoreDNS' Corefile, or let --configure-coredns do it",
     );
     say_all(blocks(address));
+    warn_of_cache(client, address).await
+}
+
+/// Pods that ask a cache on their node first would not find the zones, whatever CoreDNS does.
+async fn warn_of_cache(client: &Client, address: IpAddr) -> Result<(), Failure> {
+    let (namespace, name) = CACHE;
+    let found = Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(name).await;
+    let found = found.map_err(|cause| {
+        Failure::new(format!("cannot see whether there is a ConfigMap {namespace}/{name}")).because(cause)
+    })?;
+    let Some(cache) = found else { return Ok(()) };
+    let corefile = cache.data.as_ref().and_then(|data| data.get(COREFILE)).map(String::as_str);
+    let missing = blocks_of_cache(corefile.unwrap_or_default(), address);
+    if !missing.is_empty() {
+        say(format_args!(
+            "# pods ask NodeLocal DNSCache first, which asks CoreDNS for no other zones: add this to the Corefile in ConfigMap \
+             {namespace}/{name}, too"
+        ));
+        say_all(missing);
+    }
     Ok(())
 }
 

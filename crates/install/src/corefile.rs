@@ -24,13 +24,23 @@ pub enum Unfit {
 /// The blocks that pass the zones on to `address`. A cache that keeps answers longer than they are good would keep what is
 /// gone.
 pub fn blocks(address: IpAddr) -> String {
-    let block = |zone: &str| {
-        format!(
-            "{zone}:53 {{\n    errors\n    cache {{\n        success 9984 5\n        denial 9984 5\n    }}\n    \
-             forward . {address}\n}}\n"
-        )
-    };
-    ZONES.map(block).concat()
+    ZONES.map(|zone| block(zone, address, "")).concat()
+}
+
+fn block(zone: &str, address: IpAddr, more: &str) -> String {
+    format!(
+        "{zone}:53 {{\n    errors\n    cache {{\n        success 9984 5\n        denial 9984 5\n    }}\n{more}    \
+         forward . {address}\n}}\n"
+    )
+}
+
+/// What the Corefile of NodeLocal DNSCache lacks: it asks the node's DNS, not the cluster's, for names outside of the
+/// cluster's zone. It listens on addresses of its own, and so must its blocks.
+pub fn blocks_of_cache(corefile: &str, address: IpAddr) -> String {
+    let bind = corefile.lines().map(str::trim).find(|line| line.starts_with("bind "));
+    let bind = bind.map(|line| format!("    {line}\n")).unwrap_or_default();
+    let missing = ZONES.into_iter().filter(|zone| !serves(corefile, zone));
+    missing.map(|zone| block(zone, address, &bind)).collect()
 }
 
 /// The Corefile with the zones passed on, whatever it did with them before.
@@ -155,6 +165,18 @@ mod tests {
         ] {
             assert_eq!(pass_zones_on(&damaged, ADDRESS), Err(Unfit::Damaged), "{damaged}");
         }
+    }
+
+    #[test]
+    fn a_cache_on_the_nodes_needs_the_blocks_where_it_listens_unless_it_has_them() {
+        let cache = "cluster.local:53 {\n    bind 169.254.20.10 10.96.0.10\n    forward . __PILLAR__CLUSTER__DNS__\n}\n\
+                     .:53 {\n    bind 169.254.20.10 10.96.0.10\n    forward . __PILLAR__UPSTREAM__SERVERS__\n}\n";
+        let missing = blocks_of_cache(cache, ADDRESS);
+        assert_eq!(
+            missing.matches("    bind 169.254.20.10 10.96.0.10\n    forward . 10.96.0.53\n").count(),
+            2
+        );
+        assert_eq!(blocks_of_cache(&format!("{cache}{missing}"), ADDRESS), "");
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod workload;
 
 pub use self::admission::{Findings, examine, examine_alone};
 pub use self::apply::{Applied, Error, apply};
-pub use self::corefile::{Unfit, blocks, pass_zones_on, reloads, stop_passing_on};
+pub use self::corefile::{Unfit, blocks, blocks_of_cache, pass_zones_on, reloads, stop_passing_on};
 pub use self::definitions::{definitions, kinds};
 pub use self::departure::{keeps_from_leaving, keeps_from_leaving_without_hub};
 pub use self::deploy::{FOLDERS, deploy_files};

@@ -255,7 +255,15 @@ fn core_dns_passes_the_zones_on_when_asked_to_and_is_as_before_without_the_part(
     let said = world.tombolo(configure).succeeds();
     assert!(said.contains("configmap/coredns in kube-system configured\n"), "{said}");
     assert!(corefile().as_str().unwrap().contains(block));
-    changed_nothing(&world.tombolo(configure).succeeds());
+    let said = world.tombolo(configure).succeeds();
+    changed_nothing(&said);
+    assert!(!said.contains("NodeLocal"), "{said}");
+    let cache = ".:53 {\n    bind 169.254.20.10\n    forward . /etc/resolv.conf\n}";
+    let file = world.kubectl.file("Corefile", cache);
+    let create = format!("create configmap -n kube-system node-local-dns --from-file={}", file.display());
+    world.at("east").run(&create).succeeds();
+    let said = world.tombolo(configure).succeeds();
+    assert!(said.contains("NodeLocal DNSCache") && said.contains("    bind 169.254.20.10\n"), "{said}");
 
     let said = world.tombolo("uninstall --dns --context east").succeeds();
     assert!(said.contains("deployment/tombolo-dns deleted\n"), "{said}");

@@ -1,8 +1,8 @@
 //! What should be in the kernel for all Services of a node. Pure: no kernel, no clock.
 //!
 //! [`Plan::update`] takes what changed about some Services and returns what has to change in the kernel, and nothing
-//! more. However a plan came about, the same Services make the same fates of packets (slots may be in another order). What it
-//! says of clients that were there before it is in [`traces`].
+//! more. However a plan came about, the same Services make the same fates of packets (slots may be in another order). Of
+//! clients that were there before it [`Plan::stickiness`] and [`Plan::gone`] say who may stay.
 
 mod element;
 mod lower;
