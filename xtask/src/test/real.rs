@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
+use super::again::try_again;
 use super::built::{Built, Name};
 use super::end_to_end::{PROGRAMS, Program};
 use super::keeper::HASTE;
-use super::outcome::{Outcomes, Verdict, follow};
+use super::outcome::{Outcomes, follow};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -16,9 +17,6 @@ const SERVER: &str = "TOMBOLO_TEST_APISERVER";
 
 /// The variable that tells it where to find real clusters.
 const KEEPER: &str = "TOMBOLO_TEST_KEEPER";
-
-/// What is said of those that needed a second attempt.
-const SECOND: &str = "only at the second attempt, alone";
 
 /// What they need.
 pub(super) struct Real {
@@ -37,27 +35,11 @@ impl Real {
         follow(command, program.target, &format!("{} on kube", program.target))
     }
 
-    /// Several tests share two cores with many servers, whose time cannot be paused: what fails there is given a second
-    /// attempt alone. That it needed one is told, in the table and at the end of the run.
     pub(super) fn try_again(&self, outcomes: &mut Outcomes, built: &Built) -> Result<(), Failure> {
-        for program in &PROGRAMS {
-            let failed = outcomes.of(program.target).filter(|(_, verdict)| **verdict == Verdict::Failed);
-            for test in failed.map(|(test, _)| test.to_owned()).collect::<Vec<_>>() {
-                println!("\n{} {test} failed; once more, alone", program.target);
-                if self.passes(program, &test, built)? {
-                    outcomes.set(program.target, &test, Verdict::PassedBut(SECOND.to_owned()));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn passes(&self, program: &Program, test: &str, built: &Built) -> Result<bool, Failure> {
-        let mut command = self.tests_of(program, built)?;
-        command.args(["--exact", test]);
-        let outcomes = follow(command, program.target, &format!("{} on kube", program.target))?;
-        let passed = |verdict: &Verdict| matches!(verdict, Verdict::Passed | Verdict::PassedBut(_));
-        Ok(!outcomes.has_failures() && outcomes.count(passed) == 1)
+        PROGRAMS.iter().try_for_each(|program| {
+            let label = format!("{} on kube", program.target);
+            try_again(outcomes, program.target, &label, || self.tests_of(program, built))
+        })
     }
 
     fn tests_of(&self, program: &Program, built: &Built) -> Result<Command, Failure> {

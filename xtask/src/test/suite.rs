@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use super::again::try_again;
 use super::built::{Built, Name};
 use super::end_to_end::{PROGRAMS, Program};
 use super::keeper::Keeper;
@@ -142,9 +143,16 @@ impl Run<'_> {
     }
 
     fn run_embedded(&self, name: &Name) -> Outcome {
-        let mut command = self.built.tests_of(name)?;
-        command.env("PATH", path_with(self.suite.tools.iter().cloned())?);
-        let outcomes = follow(command, &name.target, &name.target)?;
+        let path = path_with(self.suite.tools.iter().cloned())?;
+        let tests = || {
+            let mut command = self.built.tests_of(name)?;
+            command.env("PATH", &path);
+            Ok(command)
+        };
+        let mut outcomes = follow(tests()?, &name.target, &name.target)?;
+        if WITH_TRAFFIC.contains(&name.target.as_str()) {
+            try_again(&mut outcomes, &name.target, &name.target, tests)?;
+        }
         self.results().embedded.add(outcomes);
         Ok(())
     }
