@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tombolo_testkit::eventually;
 
-use crate::world::Playground;
+use crate::world::{Playground, up};
 
 /// Echo that is ready when it listens, and goes on for a while after it was told to end, as good servers do.
 fn echo(replicas: u32, annotations: &str) -> String {
@@ -202,4 +202,33 @@ fn endpoints_come_go_and_flap_under_load_and_no_request_fails() {
     let told = end_load(&playground, "member3");
     assert_all_answered(&told);
     assert_eq!(told["sent"], 25_000, "{told}");
+}
+
+#[test]
+fn no_request_fails_while_the_hub_is_away_for_many_leases() {
+    let _alone = alone();
+    let mut up = up();
+    // Whoever is silent is dead after five seconds.
+    up.arg("--fast");
+    let playground = Playground::start_with(up, 3, 1);
+    for cluster in ["member1", "member2"] {
+        deploy(&playground, cluster, &echo(1, ""));
+    }
+    playground.start_client("member3");
+    let both = set(&["member1", "member2"]);
+    eventually("both answer", || who(&playground, "member3", URL, 10, "cluster") == both);
+    playground.does(&["fault", "kill-apiserver", "hub"]);
+    start_load(&playground, "member3", 25);
+    let told = end_load(&playground, "member3");
+    assert_all_answered(&told);
+    assert_eq!(told["sent"], 25_000, "{told}");
+    let answered: BTreeSet<String> = told["outcomes"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(answered, both, "{told}");
+    assert!(playground.at("hub").run("get namespaces --request-timeout=2s").code() != Some(0), "still away");
+
+    playground.does(&["fault", "heal", "hub"]);
+    playground.at("member1").run("delete serviceexports.multicluster.x-k8s.io echo").succeeds();
+    eventually("what happens afterwards arrives", || {
+        who(&playground, "member3", URL, 10, "cluster") == set(&["member2"])
+    });
 }
