@@ -1,5 +1,6 @@
 //! `kubectl logs`: the lives of a container, and which part of what it said in one.
 
+use jiff::Timestamp;
 use tombolo_testkit::eventually;
 
 use crate::world::Playground;
@@ -28,6 +29,7 @@ fn kubectl_shows_what_a_container_said_before_it_was_started_again() {
 fn kubectl_shows_what_a_container_said_since_then_and_no_more_bytes_than_wanted() {
     let playground = Playground::start(1, 1);
     let member = playground.at("member1");
+    let begin = Timestamp::now();
     let talker = "run talker --image=host --command -- sh -c 'echo one; echo two; exec sleep 3600'";
     member.run(talker).succeeds();
     eventually("both lines are there", || member.run("logs talker").stdout == "one\ntwo\n");
@@ -35,6 +37,12 @@ fn kubectl_shows_what_a_container_said_since_then_and_no_more_bytes_than_wanted(
     eventually("they are older than a second", || member.run("logs talker --since=1s").succeeds().is_empty());
     member.run("logs talker --since-time=2001-01-01T00:00:00Z").prints("one\ntwo");
     member.run("logs talker --since-time=2901-01-01T00:00:00+02:00").prints("");
+    let stamped = member.run("logs talker --timestamps");
+    let lines = stamped.succeeds().lines().map(|line| line.split_once(' ').unwrap());
+    let (times, words): (Vec<&str>, Vec<&str>) = lines.unzip();
+    assert_eq!(words, ["one", "two"]);
+    let times: Vec<Timestamp> = times.iter().map(|time| time.parse().unwrap()).collect();
+    assert!(begin <= times[0] && times[0] <= times[1] && times[1] <= Timestamp::now(), "{stamped}");
     member.run("logs talker --limit-bytes=5").prints("one\nt");
     member.run("logs talker --limit-bytes=5 --follow").prints("one\nt");
 
