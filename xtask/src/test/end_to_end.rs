@@ -21,7 +21,7 @@ const fn program(package: &'static str, target: &'static str) -> Program {
 }
 
 /// The longest first, so that they end at the same time.
-pub(crate) const PROGRAMS: [Program; 18] = [
+pub(crate) const PROGRAMS: [Program; 19] = [
     program("tombolo-agent", "services"),
     Program {
         package: "tombolo-cli",
@@ -39,6 +39,7 @@ pub(crate) const PROGRAMS: [Program; 18] = [
     program("tombolo-proxy", "cluster"),
     program("tombolo-cli", "agent"),
     program("tombolo-agent", "access"),
+    program("xtask", "chart"),
     program("tombolo-cli", "proxy"),
     program("tombolo-cli", "balancer"),
     program("tombolo-agent", "kube_proxy"),
@@ -105,22 +106,25 @@ mod tests {
     }
 
     /// Programs of tests in a crate, as package and target.
-    fn programs(folder: &Path) -> BTreeSet<(String, String)> {
-        let package = format!("tombolo-{}", folder.file_name().unwrap_or_default().to_string_lossy());
+    fn programs(package: &str, folder: &Path) -> BTreeSet<(String, String)> {
         let tests = fs::read_dir(folder.join("tests")).into_iter().flatten().flatten();
         let programs = tests.filter(|test| {
             let path = test.path();
             (path.is_file() || path.join("main.rs").is_file()) && takes_clusters(&source(&path))
         });
         let target = |path: PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        programs.map(|test| (package.clone(), target(test.path()))).collect()
+        programs.map(|test| (package.to_owned(), target(test.path()))).collect()
     }
 
     #[test]
     fn every_program_that_takes_clusters_from_the_test_kit_is_in_the_list() {
         let crates = fs::read_dir(root().join("crates")).expect("the crates");
-        let found: BTreeSet<(String, String)> =
-            crates.flatten().flat_map(|folder| programs(&folder.path())).collect();
+        let mut found: BTreeSet<(String, String)> = crates
+            .flatten()
+            .map(|folder| (format!("tombolo-{}", folder.file_name().to_string_lossy()), folder.path()))
+            .flat_map(|(package, folder)| programs(&package, &folder))
+            .collect();
+        found.extend(programs("xtask", &root().join("xtask")));
         let listed: Vec<(String, String)> =
             PROGRAMS.iter().map(|program| (program.package.to_owned(), program.target.to_owned())).collect();
         assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), found);
