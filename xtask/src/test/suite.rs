@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
 
 use super::again::try_again;
 use super::built::{Built, Name};
@@ -30,8 +29,6 @@ pub(super) struct Suite {
     pub(super) tools: Vec<PathBuf>,
     pub(super) embedded: bool,
     pub(super) real: bool,
-    /// When no more programs are begun on real servers.
-    pub(super) deadline: Option<Instant>,
 }
 
 /// What came of it.
@@ -39,8 +36,6 @@ pub(super) struct Suite {
 pub(super) struct Results {
     pub(super) embedded: Outcomes,
     pub(super) real: Outcomes,
-    /// The programs that were not begun on real servers, because it was too late.
-    pub(super) not_begun: Vec<&'static str>,
     /// Why there are no real servers, though they are wanted.
     pub(super) no_servers: Option<String>,
 }
@@ -159,9 +154,7 @@ impl Run<'_> {
 
     fn run_real(&self, program: &'static Program, real: Option<&Real>) -> Outcome {
         let Some(real) = real else { return Ok(()) };
-        let is_late = self.suite.deadline.is_some_and(|deadline| Instant::now() > deadline);
-        if is_late || self.results().embedded.has_failures() {
-            self.results().not_begun.push(program.target);
+        if self.results().embedded.has_failures() {
             return Ok(());
         }
         let outcomes = real.run(program, self.built)?;

@@ -46,6 +46,17 @@ pub(crate) fn page(columns: &[Column<'_>]) -> String {
     page
 }
 
+/// A test that is on one of two pages only.
+pub(crate) fn foreign_row<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
+    let [one, other] = [one, other].map(tests);
+    one.symmetric_difference(&other).next().copied()
+}
+
+/// The tests on a page.
+fn tests(page: &str) -> BTreeSet<&str> {
+    page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next()).collect()
+}
+
 /// A test's name is a sentence.
 fn sentence(test: &str) -> String {
     let (module, name) = test.rsplit_once("::").unwrap_or(("", test));
@@ -70,6 +81,16 @@ fn cell(program: &Program, test: &str, column: &Column<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_with_other_results_have_the_same_tests_and_pages_with_another_test_do_not() {
+        let page = |rows: &str| format!("# Compatibility\n\n| test | kube |\n|---|---|\n{rows}");
+        let old = page("| leases: it works | yes |\n");
+        assert_eq!(foreign_row(&old, &page("| leases: it works | yes, but late |\n")), None);
+        let new = page("| leases: it works | yes |\n| late | yes |\n");
+        assert_eq!(foreign_row(&old, &new), Some("late"));
+        assert_eq!(foreign_row(&new, &old), Some("late"));
+    }
 
     #[test]
     fn a_row_says_what_came_of_a_test_on_every_server_and_why_it_was_left_out() {
