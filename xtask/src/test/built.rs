@@ -92,7 +92,9 @@ fn test_program(message: &Value) -> Option<(Name, Place)> {
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
     let is_test = message["profile"]["test"].as_bool()?;
     let program = message["executable"].as_str().filter(|_| is_test)?;
-    let package = format!("tombolo-{}", folder.file_name()?.to_str()?);
+    let name = folder.file_name()?.to_str()?;
+    let is_crate = folder.parent()?.ends_with("crates");
+    let package = if is_crate { format!("tombolo-{name}") } else { name.to_owned() };
     let place = Place { program: program.into(), folder: folder.to_owned() };
     Some((Name::new(&package, message["target"]["name"].as_str()?), place))
 }
@@ -108,10 +110,11 @@ mod tests {
 {"reason":"compiler-artifact","manifest_path":"/w/crates/agent/Cargo.toml","target":{"kind":["lib"],"name":"tombolo_agent"},"profile":{"test":false},"executable":null}
 {"reason":"compiler-artifact","manifest_path":"/w/crates/agent/Cargo.toml","target":{"kind":["lib"],"name":"tombolo_agent"},"profile":{"test":true},"executable":"/t/tombolo_agent-1"}
 {"reason":"compiler-artifact","manifest_path":"/w/crates/agent/Cargo.toml","target":{"kind":["test"],"name":"services"},"profile":{"test":true},"executable":"/t/services-2"}
+{"reason":"compiler-artifact","manifest_path":"/w/xtask/Cargo.toml","target":{"kind":["test"],"name":"chart"},"profile":{"test":true},"executable":"/t/chart-3"}
 {"reason":"build-finished","success":true}"#;
         let found = read(messages);
-        let targets: Vec<&str> = found.keys().map(|name| name.target.as_str()).collect();
-        assert_eq!(targets, ["services", "tombolo_agent"]);
+        let names = [("tombolo-agent", "services"), ("tombolo-agent", "tombolo_agent"), ("xtask", "chart")];
+        assert!(found.keys().eq(&names.map(|(package, target)| Name::new(package, target))));
         let place = &found[&Name::new("tombolo-agent", "services")];
         assert_eq!(
             (place.program.as_path(), place.folder.as_path()),
