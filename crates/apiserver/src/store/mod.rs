@@ -353,10 +353,14 @@ impl<A> Writer<'_, A> {
         let now = self.store.clock.now();
         let mut state = self.store.state.write().unwrap_or_else(PoisonError::into_inner);
         let bell = change(&mut state, now);
-        // Wake watchers only after the lock is gone, so that none of them finds it taken.
-        drop(state);
-        let Some(journal) = &self.store.journal else { return bell.set(Some(revision)) };
+        let Some(journal) = &self.store.journal else {
+            // Wake watchers only after the lock is gone, so that none of them finds it taken.
+            drop(state);
+            return bell.set(Some(revision));
+        };
+        // While nobody can have read it: whoever did would wait for all that the journal knows of.
         journal.change(entry, revision, bell);
+        drop(state);
         if journal.wants_snapshot() {
             journal.snapshot(self.store.snapshot());
         }
