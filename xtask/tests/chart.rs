@@ -71,6 +71,28 @@ fn without_values_the_chart_is_empty() {
 }
 
 #[test]
+fn a_value_that_the_chart_does_not_know_is_an_error_and_no_empty_release() {
+    for (values, named) in [
+        (json!({"agent": {"enabled": true}}), "agent"),
+        (json!({"member": {"enable": true}}), "enable"),
+        (json!({"member": {"enabled": "yes"}}), "enabled"),
+    ] {
+        let refused = render_for(None, "tombolo-system", &values).unwrap_err();
+        assert!(
+            refused.contains("values don't meet the specifications") && refused.contains(named),
+            "{refused}"
+        );
+    }
+    let free = json!({
+        "dns": {"enabled": true, "resources": {"limits": {"memory": null, "hugepages-2Mi": "2Mi"}}},
+        "apiServer": {"host": "192.0.2.7", "port": 6443},
+        "image": {"tag": 7},
+        "global": {"of": "another chart"},
+    });
+    render("tombolo-system", &free);
+}
+
+#[test]
 fn each_part_is_what_an_installation_of_it_applies() {
     let names = [
         ("hub", Part::Hub),

@@ -31,6 +31,8 @@ mod reversal;
 mod rights;
 mod settings;
 mod turn;
+mod values_schema;
+mod wish;
 mod workload;
 
 pub use self::admission::{Findings, examine, examine_alone};
