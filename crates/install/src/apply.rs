@@ -13,7 +13,7 @@ use tombolo_runtime::is_absent;
 use crate::definitions::{Verdict, decide};
 use crate::manifest::Manifest;
 use crate::part::INSTALLER;
-use crate::precedence::{beside_helm, later_than};
+use crate::precedence::{beside, later_than};
 
 /// How long a definition may take until it can be used.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -86,7 +86,7 @@ async fn put(client: &Client, manifest: &Manifest) -> Result<Applied, kube::Erro
             if let Some(version) = later_than(found.labels(), manifest) {
                 return Ok(Applied::Kept(format!("version {version} made it, which is later than this one")));
             }
-            (found.resource_version(), beside_helm(found.labels(), manifest))
+            (found.resource_version(), beside(found.labels(), manifest))
         }
     };
     let params = PatchParams::apply(INSTALLER).force();

@@ -40,7 +40,7 @@ pub fn deploy_files() -> Result<BTreeMap<String, String>, RenderError> {
         // One file brings the namespace to a cluster; who installs nodes without an agent makes it by hand.
         let has_namespace = matches!(one, Part::Hub | Part::Member);
         let mut access: Vec<Manifest> = match has_namespace {
-            true => vec![part::namespace(&settings), guard::quota(&settings)],
+            true => vec![part::namespace(&settings, &Part::ALL), guard::quota(&settings)],
             false => Vec::new(),
         };
         access.extend(part::access(one, &settings));

@@ -18,6 +18,8 @@ pub(crate) const INSTALLER: &str = "tombolo-install";
 pub(crate) const NAME_LABEL: &str = "app.kubernetes.io/name";
 pub(crate) const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 pub(crate) const VERSION_LABEL: &str = "app.kubernetes.io/version";
+/// On a namespace: which pods it admits (Pod Security Admission).
+pub(crate) const ADMISSION_LABEL: &str = "pod-security.kubernetes.io/enforce";
 
 /// Something that can be installed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +125,7 @@ impl Part {
 /// Everything that `parts` need in a cluster, in the order in which it can be applied.
 pub fn manifests(settings: &Settings, parts: &[Part]) -> Vec<Manifest> {
     let mut all = definitions::kinds(parts);
-    all.extend([namespace(settings), guard::quota(settings)]);
+    all.extend([namespace(settings, parts), guard::quota(settings)]);
     for part in parts {
         all.extend(access(*part, settings));
         all.extend(running(*part, settings));
@@ -134,17 +136,16 @@ pub fn manifests(settings: &Settings, parts: &[Part]) -> Vec<Manifest> {
     all
 }
 
-/// The namespace of the installation. Pods of proxies and balancers use the host's network, which only this level admits;
-/// the others ask for no more than the strictest level would give them.
-pub fn namespace(settings: &Settings) -> Manifest {
-    let labels = [
-        (NAME_LABEL, "tombolo"),
-        (MANAGED_BY_LABEL, INSTALLER),
-        ("pod-security.kubernetes.io/enforce", "privileged"),
-    ];
+/// The namespace of the installation. Pods of proxies and balancers use the host's network, which only one level admits; the
+/// others ask for no more than the strictest level would give them.
+pub fn namespace(settings: &Settings, parts: &[Part]) -> Manifest {
+    let mut labels = BTreeMap::from([(NAME_LABEL, "tombolo"), (MANAGED_BY_LABEL, INSTALLER)]);
+    if parts.iter().any(|part| part.is_on_nodes()) {
+        labels.insert(ADMISSION_LABEL, "privileged");
+    }
     account::namespace(ObjectMeta {
         name: Some(settings.namespace.clone()),
-        labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+        labels: Some(labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()),
         ..ObjectMeta::default()
     })
 }

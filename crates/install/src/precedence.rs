@@ -12,7 +12,7 @@ use tombolo_runtime::is_absent;
 
 use crate::apply::{Error, api};
 use crate::manifest::Manifest;
-use crate::part::{INSTALLER, VERSION_LABEL};
+use crate::part::{ADMISSION_LABEL, INSTALLER, VERSION_LABEL};
 use crate::place;
 
 /// Helm writes itself over whoever its chart says that an object is managed by.
@@ -48,12 +48,20 @@ pub(crate) fn later_than<'a>(there: &'a BTreeMap<String, String>, manifest: &Man
     there.get(VERSION_LABEL).map(String::as_str).filter(|version| is_ours && is_later(version, own))
 }
 
-/// A role of all members as it is applied where there is one: what Helm owns it goes on owning, or else it would refuse to bring
-/// its later versions, as somebody else's.
-pub(crate) fn beside_helm(there: &BTreeMap<String, String>, manifest: &Manifest) -> Value {
+/// A manifest as it is applied where its object is there already, with these labels. A role of all members that Helm owns it goes
+/// on owning, or else it would refuse to bring its later versions, as somebody else's. Which pods a namespace admits stays as
+/// somebody needed it, or wanted it, unless this installation needs something else.
+pub(crate) fn beside(there: &BTreeMap<String, String>, manifest: &Manifest) -> Value {
     let mut value = manifest.value().clone();
+    let labels = &mut value["metadata"]["labels"];
     if place::is_for_members(manifest) && there.get(MANAGED_BY_LABEL).is_some_and(|by| by == HELM) {
-        value["metadata"]["labels"][MANAGED_BY_LABEL] = json!(HELM);
+        labels[MANAGED_BY_LABEL] = json!(HELM);
+    }
+    if manifest.kind() == "Namespace"
+        && labels.get(ADMISSION_LABEL).is_none()
+        && let Some(level) = there.get(ADMISSION_LABEL)
+    {
+        labels[ADMISSION_LABEL] = json!(level);
     }
     value
 }
@@ -77,7 +85,9 @@ fn read(version: &str) -> Option<([u64; 3], bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::part::{self, Part};
     use crate::place::Introduction;
+    use crate::settings::Settings;
 
     #[test]
     fn versions_follow_each_other_by_numbers_and_not_by_letters() {
@@ -118,11 +128,25 @@ mod tests {
         let by = |who: &str| [(MANAGED_BY_LABEL.to_owned(), who.to_owned())].into();
         for role in place::member_roles() {
             let mut ours = role.value().clone();
-            assert_eq!(beside_helm(&by(INSTALLER), &role), ours);
+            assert_eq!(beside(&by(INSTALLER), &role), ours);
             ours["metadata"]["labels"][MANAGED_BY_LABEL] = json!(HELM);
-            assert_eq!(beside_helm(&by(HELM), &role), ours, "all else is as this version has it");
+            assert_eq!(beside(&by(HELM), &role), ours, "all else is as this version has it");
         }
         let other = place::place(&"a".parse().unwrap(), &Introduction::default()).remove(0);
-        assert_eq!(beside_helm(&by(HELM), &other), *other.value());
+        assert_eq!(beside(&by(HELM), &other), *other.value());
+    }
+
+    #[test]
+    fn a_namespace_admits_what_it_admitted_unless_parts_on_nodes_need_more() {
+        let settings = Settings::default();
+        let level = |there: &[&str], parts: &[Part]| {
+            let there = there.iter().map(|level| (ADMISSION_LABEL.to_owned(), (*level).to_owned())).collect();
+            beside(&there, &part::namespace(&settings, parts))["metadata"]["labels"][ADMISSION_LABEL].clone()
+        };
+        assert_eq!(level(&[], &[Part::Hub, Part::Member, Part::Dns]), Value::Null);
+        assert_eq!(level(&["restricted"], &[Part::Member]), "restricted");
+        assert_eq!(level(&["privileged"], &[]), "privileged", "for proxies that were installed before");
+        assert_eq!(level(&["restricted"], &[Part::Proxy]), "privileged");
+        assert_eq!(level(&[], &[Part::Member, Part::Balancer]), "privileged");
     }
 }

@@ -204,7 +204,7 @@ fn another_namespace_is_used_everywhere() {
     let settings = Settings { namespace: "elsewhere".into(), monitoring: true, ..Settings::default() };
     let all = manifests(&settings, &Part::ALL);
     assert!(all.iter().all(|one| !one.value().to_string().contains("tombolo-system")));
-    assert_eq!(system_namespace(&settings).name(), "elsewhere");
+    assert_eq!(system_namespace(&settings, &[]).name(), "elsewhere");
     let is_placed = |one: &&Manifest| one.namespace().is_some();
     assert!(all.iter().filter(is_placed).all(|one| one.namespace() == Some("elsewhere")));
 }

@@ -46,7 +46,7 @@ pub(crate) async fn admit(hub: &Client, member: &ClusterId) -> Result<(), Error>
 
 /// What a member needs before its agent starts.
 pub(crate) async fn prepare_member(client: &Client, member: &ClusterId) -> Result<(), Error> {
-    put(client, &[tombolo_install::system_namespace(&Settings::default())]).await?;
+    put(client, &[tombolo_install::system_namespace(&Settings::default(), &[])]).await?;
     make_namespace(client, DEMO).await.doing("no namespace for trying things")?;
     put(client, &tombolo_install::properties(member, SET)).await
 }
