@@ -1,7 +1,7 @@
 //! `tombolo join`: a cluster becomes a member.
 //!
 //! First everything is looked at, on both sides; what cannot work is said, and then nothing is changed. What follows can be
-//! repeated. Of several at one hub, one after the other looks and makes its place there: two that do so at the same time
+//! repeated, and what is not said again stays as it was ([`Wish`]). Of several at one hub, one after the other looks and makes its place there: two that do so at the same time
 //! would not see each other. With `--dry-run` nobody is asked anything: what can be known without that is looked at, and the same
 //! objects are printed, for a repository to hold.
 
@@ -14,7 +14,7 @@ use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::HUB_ACCOUNT;
 use tombolo_install::{
     ClusterSeen, Findings, HUB_SECRET, HubSeen, Introduction, Membership, Removed, Settings, Turn, TurnError,
-    examine, examine_alone, former_rights, held_token, inspect_cluster, inspect_hub, is_its_token,
+    Wish, examine, examine_alone, former_rights, held_token, inspect_cluster, inspect_hub, is_its_token,
     member_roles, name_hub, place, put_token, remove, restart, system_namespace,
 };
 use tombolo_model::{ClusterId, names};
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     way: Way,
     #[command(flatten)]
     hub: Hub,
-    /// The hub's address as the cluster's pods see it; without it as the kubeconfig has it.
+    /// The hub's address as the cluster's pods see it; without it that of the last join, or else as the kubeconfig has it.
     #[arg(long, value_name = "URL")]
     hub_server: Option<String>,
     #[command(flatten)]
@@ -72,18 +72,19 @@ struct Hub {
     hub_context: Option<String>,
 }
 
-/// What the cluster says about itself.
+/// What the cluster says about itself. What is left out stays as it was when the cluster joined before.
 #[derive(Debug, Args)]
 struct Statement {
-    /// Where the cluster's pods have their addresses; may be given several times. Endpoints outside are not offered.
+    /// Where the cluster's pods have their addresses; may be given several times. Endpoints outside are not offered. '' takes it
+    /// away.
     #[arg(long = "pod-cidr", value_name = "CIDR", value_delimiter = ',')]
-    pod_cidrs: Vec<String>,
-    /// The region the cluster is in.
+    pod_cidrs: Option<Vec<String>>,
+    /// The region the cluster is in. '' takes it away.
     #[arg(long)]
     region: Option<String>,
     /// The IP families of the cluster's Services; without it those of Service default/kubernetes.
     #[arg(long = "ip-family", value_name = "FAMILY", value_delimiter = ',')]
-    ip_families: Vec<IpFamily>,
+    ip_families: Option<Vec<IpFamily>>,
     /// The name of the supercluster, for ClusterProperty clusterset.k8s.io.
     #[arg(long, value_name = "NAME", default_value = "tombolo")]
     cluster_set: String,
@@ -104,44 +105,43 @@ impl Hub {
 }
 
 impl Arguments {
-    fn membership(&self) -> Result<Membership, Failure> {
+    fn wish(&self) -> Result<Wish, Failure> {
         let file = self.hub.hub_kubeconfig.as_deref().or(self.way.kubeconfig.as_deref());
-        let mut hub = hub_address::read(file, self.hub.hub_context.as_deref())?;
-        if let Some(server) = &self.hub_server {
-            hub.server.clone_from(server);
-        }
-        Ok(Membership {
+        let Statement { pod_cidrs, region, ip_families, cluster_set } = &self.statement;
+        let said = |range: &&String| !range.is_empty();
+        Ok(Wish {
             namespace: self.namespace.clone(),
             cluster: self.name.clone(),
-            pod_cidrs: self.statement.pod_cidrs.clone(),
-            region: self.statement.region.clone(),
-            ip_families: self.statement.ip_families.iter().map(ToString::to_string).collect(),
-            cluster_set: self.statement.cluster_set.clone(),
-            hub,
+            pod_cidrs: pod_cidrs.as_ref().map(|ranges| ranges.iter().filter(said).cloned().collect()),
+            region: region.clone(),
+            ip_families: ip_families.as_ref().map(|all| all.iter().map(ToString::to_string).collect()),
+            cluster_set: cluster_set.clone(),
+            hub: hub_address::read(file, self.hub.hub_context.as_deref())?,
+            hub_server: self.hub_server.clone(),
         })
-    }
-
-    /// What others can be compared with before the agent has said anything.
-    fn introduction(&self, identity: Option<String>) -> Introduction {
-        Introduction { identity, pod_cidrs: self.statement.pod_cidrs.clone() }
     }
 }
 
+/// What others can be compared with before the agent has said anything.
+fn introduction(membership: &Membership, identity: Option<String>) -> Introduction {
+    Introduction { identity, pod_cidrs: membership.pod_cidrs.clone() }
+}
+
 pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let membership = arguments.membership()?;
+    let wish = arguments.wish()?;
     if arguments.dry_run {
-        return print_side(&arguments, &membership);
+        return print_side(&arguments, &wish.alone());
     }
     let hub = arguments.hub.connect(arguments.way.kubeconfig.as_deref()).await?;
     let member = arguments.way.connect("cluster").await?;
-    let hub_seen = admit_in_turn(&arguments, &membership, &hub, &member).await?;
+    let (membership, hub_seen) = admit_in_turn(&arguments, &wish, &hub, &member).await?;
     say(format_args!("# in the cluster, who it is and the way to {}", membership.hub.server));
     let settings = Settings { namespace: arguments.namespace.clone(), ..Settings::default() };
-    let mut manifests = vec![system_namespace(&settings)];
+    let mut manifests = vec![system_namespace(&settings, &[])];
     manifests.extend(membership.manifests());
     put(&member, &manifests).await?;
-    give_token(&arguments, &membership, &hub, &hub_seen, &member).await?;
-    if restart(&member, &membership).await.map_err(in_cluster)? {
+    let new_credential = give_token(&arguments, &membership, &hub, &hub_seen, &member).await?;
+    if restart(&member, &membership, new_credential.as_deref()).await.map_err(in_cluster)? {
         say(format_args!("agents begin anew"));
     }
     say(format_args!("{} is a member", arguments.name));
@@ -160,7 +160,7 @@ fn print_side(arguments: &Arguments, membership: &Membership) -> Result<(), Fail
     }
     let mut manifests = Vec::new();
     if arguments.side != Side::Member {
-        manifests.extend(place(&arguments.name, &arguments.introduction(None)));
+        manifests.extend(place(&arguments.name, &introduction(membership, None)));
     }
     if arguments.side != Side::Hub {
         manifests.extend(membership.manifests());
@@ -171,16 +171,16 @@ fn print_side(arguments: &Arguments, membership: &Membership) -> Result<(), Fail
 /// Admits the cluster while no other join looks or writes at the hub.
 async fn admit_in_turn(
     arguments: &Arguments,
-    membership: &Membership,
+    wish: &Wish,
     hub: &Client,
     member: &Client,
-) -> Result<HubSeen, Failure> {
+) -> Result<(Membership, HubSeen), Failure> {
     let tell = |holder: &str, at_most: Duration| {
         let seconds = at_most.as_secs();
         say(format_args!("# {holder} is joining at this hub: waiting for it, {seconds} s if it is dead"));
     };
     let mut turn = Turn::take(hub, &arguments.name, tell).await.map_err(no_turn)?;
-    let admitted = admit(arguments, membership, hub, member, &mut turn).await;
+    let admitted = admit(arguments, wish, hub, member, &mut turn).await;
     // Whatever came of it, others wait; if they are not told, they wait a little longer.
     if turn.end().await.is_err() {
         say("# the hub did not hear that this is done: the next cluster may have to wait for half a minute");
@@ -188,25 +188,25 @@ async fn admit_in_turn(
     admitted
 }
 
-/// Makes a place at the hub for a cluster that can have one. Returns the hub as it was before.
+/// Makes a place at the hub for a cluster that can have one. Returns what it becomes, and the hub as it was before.
 async fn admit(
     arguments: &Arguments,
-    membership: &Membership,
+    wish: &Wish,
     hub: &Client,
     member: &Client,
     turn: &mut Turn,
-) -> Result<HubSeen, Failure> {
-    let (hub_seen, cluster) = look(arguments, membership, hub, member).await?;
+) -> Result<(Membership, HubSeen), Failure> {
+    let (membership, hub_seen, cluster) = look(arguments, wish, hub, member).await?;
     say(format_args!("# at the hub, a place for {}", arguments.name));
     // The roles of all members, too: a hub may have its kinds and nothing else.
     let mut manifests = member_roles();
-    manifests.extend(place(&arguments.name, &arguments.introduction(Some(cluster.server.identity))));
+    manifests.extend(place(&arguments.name, &introduction(&membership, Some(cluster.server.identity))));
     let make = async {
         put(hub, &manifests).await?;
         take_former_rights(arguments, hub).await
     };
     turn.write(make).await.map_err(no_turn)??;
-    Ok(hub_seen)
+    Ok((membership, hub_seen))
 }
 
 /// Members of earlier versions had rights of their own, which no update of the hub reached.
@@ -242,18 +242,19 @@ fn no_turn(cause: TurnError) -> Failure {
 /// Looks at both sides, and goes no further if something cannot work.
 async fn look(
     arguments: &Arguments,
-    membership: &Membership,
+    wish: &Wish,
     hub: &Client,
     member: &Client,
-) -> Result<(HubSeen, ClusterSeen), Failure> {
+) -> Result<(Membership, HubSeen, ClusterSeen), Failure> {
     let (hub, member) = tokio::join!(inspect_hub(hub), inspect_cluster(member, &arguments.namespace));
     let hub = hub.map_err(|cause| Failure::new("the hub cannot be looked at").because(cause))?;
     let member = member.map_err(|cause| Failure::new("the cluster cannot be looked at").because(cause))?;
-    let found = examine(membership, &hub, &member, arguments.clock_skew);
-    for doubt in &found.doubts {
-        say(format_args!("# {doubt}"));
+    let (membership, kept) = wish.again(&hub, &member);
+    let found = examine(&membership, &hub, &member, arguments.clock_skew);
+    for line in kept.iter().chain(&found.doubts) {
+        say(format_args!("# {line}"));
     }
-    expect_no_problems(arguments, &found).map(|()| (hub, member))
+    expect_no_problems(arguments, &found).map(|()| (membership, hub, member))
 }
 
 fn expect_no_problems(arguments: &Arguments, found: &Findings) -> Result<(), Failure> {
@@ -264,14 +265,14 @@ fn expect_no_problems(arguments: &Arguments, found: &Findings) -> Result<(), Fai
     }
 }
 
-/// A token that works stays; otherwise there is a new one.
+/// A token that works stays; otherwise there is a new one. Returns the version of a new credential.
 async fn give_token(
     arguments: &Arguments,
     membership: &Membership,
     hub: &Client,
     hub_seen: &HubSeen,
     member: &Client,
-) -> Result<(), Failure> {
+) -> Result<Option<String>, Failure> {
     let object = format!("secret/{HUB_SECRET} in {}", membership.namespace);
     let held = held_token(member, membership).await.map_err(in_cluster)?;
     if let Some(token) = &held
@@ -279,7 +280,7 @@ async fn give_token(
     {
         name_hub(member, membership, &hub_seen.server).await.map_err(in_cluster)?;
         say(format_args!("{object} unchanged: its token is good"));
-        return Ok(());
+        return Ok(None);
     }
     let namespace = names::hub_namespace(&arguments.name);
     let seconds = i64::try_from(arguments.token_lifetime.as_secs()).unwrap_or(i64::MAX);
@@ -288,12 +289,12 @@ async fn give_token(
             .because(cause)
             .hint("tokens live for ten minutes at least: see --token-lifetime")
     })?;
-    put_token(member, membership, &token, &hub_seen.server).await.map_err(in_cluster)?;
+    let version = put_token(member, membership, &token, &hub_seen.server).await.map_err(in_cluster)?;
     say(format_args!(
         "{object} {}: a token for the hub",
         if held.is_some() { "configured" } else { "created" }
     ));
-    Ok(())
+    Ok(Some(version))
 }
 
 fn in_cluster(cause: kube::Error) -> Failure {

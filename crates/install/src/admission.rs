@@ -193,9 +193,20 @@ impl Findings {
 
     fn parts(&mut self, membership: &Membership, hub: &HubSeen, cluster: &ClusterSeen) {
         let own = env!("CARGO_PKG_VERSION");
-        let is_agent = |one: &&Installed| one.part == Part::Member && one.namespace == membership.namespace;
+        let is_here = |one: &&Installed| one.namespace == membership.namespace;
+        let agents = || cluster.server.parts.iter().filter(|one| one.part == Part::Member);
+        match agents().next() {
+            None => self.doubt("no agent is installed in the cluster: `tombolo install --member`"),
+            Some(elsewhere) if !agents().any(|one| is_here(&one)) => {
+                let (there, here) = (&elsewhere.namespace, &membership.namespace);
+                self.problem(format!(
+                    "the agent of the cluster is in {there}, not in {here}: join with `--namespace {there}`"
+                ));
+            }
+            Some(_) => {}
+        }
         let at_hub = hub.server.parts.iter().filter(|one| one.part == Part::Hub).map(|one| ("hub", one));
-        let in_cluster = cluster.server.parts.iter().filter(is_agent).map(|one| ("cluster", one));
+        let in_cluster = agents().filter(is_here).map(|one| ("cluster", one));
         for (whose, part) in at_hub.chain(in_cluster) {
             if let Some(version) = part.version.as_ref().filter(|version| !go_together(own, version)) {
                 self.problem(format!(
@@ -266,6 +277,8 @@ fn go_together(a: &str, b: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::membership::HubAddress;
     use crate::place::Introduction;
@@ -324,6 +337,7 @@ mod tests {
             cluster: ClusterSeen {
                 server: server("uid-a", Part::Member),
                 id: None,
+                facts: BTreeMap::new(),
                 set: None,
                 is_member: false,
                 hub: None,
@@ -362,7 +376,7 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_is_one_problem() {
         type Change = fn(&mut Case);
-        let cases: [(&str, Change); 18] = [
+        let cases: [(&str, Change); 19] = [
             ("taken", |case| case.membership.cluster = "system".parse().unwrap()),
             ("taken, and not by hub", |case| case.membership.cluster = "hub".parse().unwrap()),
             ("calls itself z", |case| case.cluster.id = Some("z".into())),
@@ -396,6 +410,7 @@ mod tests {
             ("tombolo-agent in tombolo-system of the cluster is of version 0.9.0", |case| {
                 case.cluster.server.parts.push(installed(Part::Member, "0.9.0"));
             }),
+            ("join with `--namespace mesh`", |case| case.cluster.server.parts[0].namespace = "mesh".into()),
         ];
         for (expected, change) in cases {
             let found = found(change);
@@ -473,7 +488,7 @@ mod tests {
     #[test]
     fn what_may_be_meant_so_is_only_said() {
         type Change = fn(&mut Case);
-        let cases: [(&str, Change); 9] = [
+        let cases: [(&str, Change); 10] = [
             ("leads a pod to itself", |case| case.membership.hub.server = "https://127.0.0.1:6443".into()),
             ("leads a pod to itself", |case| case.membership.hub.server = "https://[::1]:6443".into()),
             ("leads a pod to itself", |case| case.membership.hub.server = "https://localhost:6443".into()),
@@ -483,6 +498,7 @@ mod tests {
             ("outside of --pod-cidr", |case| case.cluster.node_cidrs.push("10.9.0.0/24".into())),
             ("10 s apart", |case| case.hub.server.ahead = Some(10.4)),
             ("not compared", |case| case.hub.server.ahead = None),
+            ("no agent is installed", |case| case.cluster.server.parts.clear()),
         ];
         for (expected, change) in cases {
             let found = found(change);

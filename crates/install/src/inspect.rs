@@ -66,6 +66,8 @@ pub struct ClusterSeen {
     pub server: Server,
     /// The id that it has already, as its property or, without one, what its agent reads says.
     pub id: Option<String>,
+    /// What its agent reads about it, from when it joined.
+    pub facts: BTreeMap<String, String>,
     /// The set that it is a member of.
     pub set: Option<String>,
     /// Whether it has a credential for a hub.
@@ -117,12 +119,12 @@ pub async fn inspect_cluster(client: &Client, namespace: &str) -> Result<Cluster
     let is_member = credential.is_some();
     let hub = credential.and_then(|found| found.metadata.annotations?.remove(HUB_ANNOTATION));
     let facts = Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(CONFIG_MAP).await?;
-    let told = facts.and_then(|facts| facts.data?.remove(ID_KEY));
-    let id = property(client, CLUSTER_ID_PROPERTY).await?.or(told);
+    let facts = facts.and_then(|facts| facts.data).unwrap_or_default();
+    let id = property(client, CLUSTER_ID_PROPERTY).await?.or_else(|| facts.get(ID_KEY).cloned());
     let set = property(client, CLUSTER_SET_PROPERTY).await?;
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     let ranges = nodes.into_iter().filter_map(|node| node.spec?.pod_cidrs).flatten();
-    Ok(ClusterSeen { server, id, set, is_member, hub, node_cidrs: ranges.collect() })
+    Ok(ClusterSeen { server, id, facts, set, is_member, hub, node_cidrs: ranges.collect() })
 }
 
 /// What the cluster says about itself under a name.

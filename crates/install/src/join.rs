@@ -18,7 +18,7 @@ use crate::membership::{HUB_ANNOTATION, HUB_SECRET, Membership};
 use crate::part::{INSTALLER, Part};
 use crate::settings::Settings;
 
-/// On the pods of agents: for which membership they were started.
+/// On the pods of agents: for which membership they were started and, behind a dot, with which credential it was renewed.
 const MEMBERSHIP_ANNOTATION: &str = "tombolo.dev/membership";
 
 /// On the agents' Deployment of a cluster that left: how many there were.
@@ -53,21 +53,27 @@ pub async fn name_hub(member: &Client, membership: &Membership, hub: &Server) ->
     api.patch(HUB_SECRET, &params, &patch).await.map(|_| ())
 }
 
-/// Leaves a token for a hub in the cluster.
+/// Leaves a token for a hub in the cluster. Returns the version of the credential, which is that of no other token.
 pub async fn put_token(
     member: &Client,
     membership: &Membership,
     token: &str,
     hub: &Server,
-) -> Result<(), Error> {
+) -> Result<String, Error> {
     let api: Api<Secret> = Api::namespaced(member.clone(), &membership.namespace);
     let secret = membership.credential(token, &hub.identity);
-    api.patch(HUB_SECRET, &PatchParams::apply(INSTALLER).force(), &Patch::Apply(&secret)).await.map(|_| ())
+    let put = api.patch(HUB_SECRET, &PatchParams::apply(INSTALLER).force(), &Patch::Apply(&secret)).await?;
+    Ok(put.resource_version().unwrap_or_default())
 }
 
-/// Lets agents that are there begin anew, if they were started for something else. They would notice by themselves, as proxies
-/// do, but those that wait for a membership look for it ever more seldom. Returns whether there were any.
-pub async fn restart(member: &Client, membership: &Membership) -> Result<bool, Error> {
+/// Lets agents that are there begin anew, if they were started for something else, or there is a new credential. They would notice
+/// by themselves, as proxies do, but those that wait for a membership, or ended for want of a good token, look for it ever more
+/// seldom. Returns whether there were any.
+pub async fn restart(
+    member: &Client,
+    membership: &Membership,
+    new_credential: Option<&str>,
+) -> Result<bool, Error> {
     let api: Api<Deployment> = Api::namespaced(member.clone(), &membership.namespace);
     let name = Part::Member.object_name();
     let Some(found) = api.get_opt(&name).await? else { return Ok(false) };
@@ -75,9 +81,11 @@ pub async fn restart(member: &Client, membership: &Membership) -> Result<bool, E
     let stopped = found.spec.replicas == Some(0);
     let template = found.spec.template.metadata.as_ref();
     let held = template.and_then(|metadata| metadata.annotations.as_ref()?.get(MEMBERSHIP_ANNOTATION));
-    if held == Some(&mark) && !stopped {
+    let is_current = held.is_some_and(|held| held.split('.').next() == Some(mark.as_str()));
+    if is_current && new_credential.is_none() && !stopped {
         return Ok(false);
     }
+    let mark = new_credential.map_or(mark.clone(), |version| format!("{mark}.{version}"));
     let mut patch =
         json!({"spec": {"template": {"metadata": {"annotations": {MEMBERSHIP_ANNOTATION: mark}}}}});
     if stopped {

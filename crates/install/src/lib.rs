@@ -53,3 +53,4 @@ pub use self::precedence::{Later, later_workloads};
 pub use self::remove::{Removed, remove};
 pub use self::settings::{ApiServer, Settings};
 pub use self::turn::{Turn, TurnError};
+pub use self::wish::Wish;

@@ -18,8 +18,13 @@ use crate::part::INSTALLER;
 
 /// Who the cluster is.
 pub(crate) const CONFIG_MAP: &str = "tombolo-member";
-/// In it: what the cluster is called.
+/// In it: what the cluster is called, where its pods are, and so on, as agents and proxies read it.
 pub(crate) const ID_KEY: &str = "cluster-id";
+pub(crate) const POD_CIDRS_KEY: &str = "pod-cidrs";
+pub(crate) const REGION_KEY: &str = "region";
+pub(crate) const FAMILIES_KEY: &str = "ip-families";
+/// In it: the way to the hub.
+pub(crate) const KUBECONFIG_KEY: &str = "kubeconfig";
 /// The credential for the hub.
 pub const HUB_SECRET: &str = "tombolo-hub";
 /// On the credential: what tells its hub from every other, the UID of the hub's kube-system namespace.
@@ -57,24 +62,25 @@ impl Membership {
         all
     }
 
-    /// The files that agents and proxies find in their directory; see `--membership`.
     fn config_map(&self) -> Manifest {
-        let mut data: BTreeMap<String, String> = BTreeMap::new();
-        let mut tell = |key: &str, value: String| {
-            if !value.is_empty() {
-                data.insert(key.to_owned(), value);
-            }
-        };
-        tell(ID_KEY, self.cluster.to_string());
-        tell("pod-cidrs", self.pod_cidrs.join(","));
-        tell("region", self.region.clone().unwrap_or_default());
-        tell("ip-families", self.ip_families.join(","));
-        tell("kubeconfig", self.kubeconfig());
         Manifest::of(&ConfigMap {
             metadata: self.metadata(CONFIG_MAP),
-            data: Some(data),
+            data: Some(self.facts()),
             ..ConfigMap::default()
         })
+    }
+
+    /// The files that agents and proxies find in their directory; see `--membership`.
+    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
+        let facts = [
+            (ID_KEY, self.cluster.to_string()),
+            (POD_CIDRS_KEY, self.pod_cidrs.join(",")),
+            (REGION_KEY, self.region.clone().unwrap_or_default()),
+            (FAMILIES_KEY, self.ip_families.join(",")),
+            (KUBECONFIG_KEY, self.kubeconfig()),
+        ];
+        let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        known.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     /// The way to the hub. The token stands in a file beside it, which is read anew when it changes.

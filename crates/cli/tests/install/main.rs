@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
+mod again;
 mod gitops;
 mod hub_as_member;
 mod hub_gone;
