@@ -56,8 +56,23 @@ struct Track {
     seen: u64,
     /// What was published: everything up to here is applied, so nothing that is pending can be older.
     published: u64,
-    /// What is not applied yet, with the first version that touched it.
-    pending: BTreeMap<Name, u64>,
+    /// What is not applied yet.
+    pending: BTreeMap<Name, Touched>,
+}
+
+/// The first versions that touched a service since it was applied: what comes while somebody looks at it counts for itself,
+/// because that may have been missed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Touched {
+    /// Before somebody began to look, who is not done, or gave up.
+    looked_at: Option<u64>,
+    since: Option<u64>,
+}
+
+impl Touched {
+    fn first(self) -> Option<u64> {
+        self.looked_at.into_iter().chain(self.since).min()
+    }
 }
 
 impl Track {
@@ -73,7 +88,22 @@ impl Track {
         };
         self.seen = self.seen.max(version);
         if let Some(name) = name {
-            self.pending.entry(name).or_insert(touched);
+            let since = &mut self.pending.entry(name).or_default().since;
+            *since = Some(since.map_or(touched, |first| first.min(touched)));
+        }
+    }
+
+    fn begin(&mut self, name: &Name) {
+        if let Some(touched) = self.pending.get_mut(name) {
+            *touched = Touched { looked_at: touched.first(), since: None };
+        }
+    }
+
+    fn end(&mut self, name: &Name) {
+        let Some(touched) = self.pending.get_mut(name) else { return };
+        touched.looked_at = None;
+        if touched.since.is_none() {
+            self.pending.remove(name);
         }
     }
 
@@ -84,7 +114,7 @@ impl Track {
     }
 
     fn watermark(&self) -> Option<u64> {
-        let oldest = self.pending.values().min();
+        let oldest = self.pending.values().filter_map(|touched| touched.first()).min();
         oldest.map_or(Some(self.seen), |oldest| oldest.checked_sub(1)).filter(|version| *version > 0)
     }
 }
@@ -156,10 +186,11 @@ impl Progress {
     /// Someone looks at a service now. What is seen from here on counts as new.
     pub(crate) fn begin<E: Edition>(&self, key: &Key) -> Work<'_> {
         let name = (E::POLICY.dialect, key.clone());
-        let state = self.state();
-        let versions = [state.offers.pending.get(&name).copied(), state.slices.pending.get(&name).copied()];
+        let mut state = self.state();
+        state.offers.begin(&name);
+        state.slices.begin(&name);
         drop(state);
-        Work { progress: self, name, versions }
+        Work { progress: self, name }
     }
 }
 
@@ -185,23 +216,17 @@ impl State {
 pub(crate) struct Work<'a> {
     progress: &'a Progress,
     name: Name,
-    versions: [Option<u64>; 2],
 }
 
 impl Work<'_> {
     /// Takes note of what came of it.
     pub(crate) fn end(self, outcome: Result<Next, Error>) -> Result<Next, Error> {
         let mut state = self.progress.state();
-        let State { offers, slices, beginning, .. } = &mut *state;
-        if let Beginning::Left(names) = beginning {
+        if let Beginning::Left(names) = &mut state.beginning {
             names.remove(&self.name);
         }
-        // What was touched again meanwhile stays pending under the version that touched it first.
-        for (track, version) in [offers, slices].into_iter().zip(self.versions) {
-            if version.is_some() && track.pending.get(&self.name).copied() == version {
-                track.pending.remove(&self.name);
-            }
-        }
+        state.offers.end(&self.name);
+        state.slices.end(&self.name);
         state.note(&self.name, Door::Import, outcome.as_ref().err());
         outcome
     }
@@ -272,6 +297,33 @@ mod tests {
         apply::<Kep>(&progress, "a");
         assert_eq!(offers(&progress), Some(11));
         apply::<Kep>(&progress, "b");
+        assert_eq!(offers(&progress), Some(12));
+    }
+
+    #[test]
+    fn what_changes_while_it_is_looked_at_is_not_applied() {
+        let progress = started();
+        saw_offer::<Kep>(&progress, "a", "10");
+        let work = progress.begin::<Kep>(&key("a"));
+        saw_offer::<Kep>(&progress, "a", "12");
+        saw_offer::<Kep>(&progress, "b", "20");
+        assert_eq!(offers(&progress), Some(9));
+        assert!(work.end(Ok(Next::Rest)).is_ok());
+        assert_eq!(offers(&progress), Some(11), "what came first is");
+        apply::<Kep>(&progress, "a");
+        assert_eq!(offers(&progress), Some(19));
+    }
+
+    #[test]
+    fn an_attempt_that_is_given_up_has_applied_nothing() {
+        let progress = started();
+        saw_offer::<Kep>(&progress, "a", "10");
+        drop(progress.begin::<Kep>(&key("a")));
+        saw_offer::<Kep>(&progress, "a", "12");
+        assert_eq!(offers(&progress), Some(9));
+        let work = progress.begin::<Kep>(&key("a"));
+        assert_eq!(offers(&progress), Some(9));
+        assert!(work.end(Ok(Next::Rest)).is_ok());
         assert_eq!(offers(&progress), Some(12));
     }
 
