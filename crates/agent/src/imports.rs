@@ -5,6 +5,7 @@ mod distribution;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -19,13 +20,17 @@ use tombolo_model::conditions::ImportState;
 use tombolo_model::import::must_be_replaced;
 use tombolo_model::slices::{self, Consumption};
 use tombolo_model::{ClusterId, Import, happening, merge, names};
-use tombolo_runtime::{Change, Controller, Key, Next, Queue, unless_there};
+use tombolo_runtime::{Change, Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time, unless_there};
 
 use self::distribution::Distributions;
 use crate::edition::Edition;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared, hurry_on_return};
 use crate::write::{Extent, Ledger, apply_params, delete, find, is_ours, name_taken, put};
+
+/// A server that hangs must leave some of an attempt for taking note of that: one that is given up from outside names no failure,
+/// and holds back what is said of all other services.
+const LONGEST_IMPORT: Duration = LONGEST_ATTEMPT.saturating_sub(Duration::from_secs(1));
 
 /// The controller of one edition's imports.
 pub(crate) struct Imports<E: Edition> {
@@ -152,11 +157,13 @@ impl<E: Edition> Controller for Imports<E> {
         let service = ServiceRef { namespace: item.namespace.clone(), name: item.name.clone() };
         let offers = self.shared.offers_of(E::POLICY.dialect, &service);
         let merged = merge(E::POLICY, &service, offers.iter().map(|offer| &**offer));
-        let outcome = match &merged.import {
-            Some(import) => self.bring_in(item, import).await,
-            None => self.take_out(item, &service).await,
-        };
-        work.end(outcome)
+        let outcome = in_time(LONGEST_IMPORT, async {
+            match &merged.import {
+                Some(import) => self.bring_in(item, import).await,
+                None => self.take_out(item, &service).await,
+            }
+        });
+        work.end(outcome.await)
     }
 }
 

@@ -46,6 +46,8 @@ pub struct FaultPlan {
     /// What is written below a path that has this in it is refused with this code: 403 as for want of room, else as too much
     /// to do. Deletions are not.
     pub not_stored: Option<(&'static str, u16)>,
+    /// What is written below a path that has this in it is never answered, as if a webhook hung there. It has no effect.
+    pub not_answered: Option<&'static str>,
     /// What is read below a path that has this in it is answered with 503.
     pub not_shown: Option<&'static str>,
 }
@@ -66,6 +68,7 @@ impl Default for FaultPlan {
             cut_watch: 0.0,
             lag: Duration::ZERO,
             not_stored: None,
+            not_answered: None,
             not_shown: None,
         }
     }
@@ -173,7 +176,8 @@ impl Faults {
         if let Some(refusal) = self.refusal(&asked) {
             return Ok(refusal);
         }
-        if asked.writes && self.happens(|plan| plan.hang) {
+        let not_answered = locked(&self.0.plan).not_answered.is_some_and(|part| asked.path.contains(part));
+        if asked.writes && (not_answered || self.happens(|plan| plan.hang)) {
             return std::future::pending().await;
         }
         if asked.writes && self.happens(|plan| plan.forgotten) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tombolo_testkit::{Server, linger, relaxed, until};
+use tombolo_testkit::{FaultPlan, Server, linger, relaxed, until};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, make_namespace};
 
 #[tokio::test(start_paused = true)]
 async fn an_export_is_exported_only_when_every_member_has_it() {
@@ -39,6 +39,34 @@ async fn an_export_is_exported_only_when_every_member_has_it() {
         a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_gets_no_answer_for_one_service_is_named_there_and_keeps_no_other_waiting() {
+    let mut fleet = Fleet::of(2).await;
+    for member in &fleet.members {
+        make_namespace(&member.cluster.client(), "calm").await;
+    }
+    let b = &fleet.members[1];
+    b.own_link.plan(FaultPlan { not_answered: Some("/namespaces/demo/"), ..FaultPlan::default() });
+    let a = &mut fleet.members[0];
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    until("b is named", || async {
+        a.mcs_condition("Ready").await.is_some_and(|(_, reason, message)| {
+            reason == "Failed" && message.contains("cluster b could not apply it")
+        })
+    })
+    .await;
+    a.namespace = "calm";
+    a.serve(80, &["10.1.0.2"]).await;
+    a.export_mcs().await;
+    until("the other is everywhere", || async { a.is_ready().await }).await;
+    a.namespace = "demo";
+    assert!(!a.is_ready().await);
+    fleet.members[1].own_link.heal();
+    let a = &fleet.members[0];
+    until("this one, too", || async { a.is_ready().await }).await;
 }
 
 #[tokio::test(start_paused = true)]
