@@ -24,7 +24,7 @@ use tombolo_api::tombolo::{
 };
 use tombolo_model::acknowledge::{Acknowledgement, Member, Others, Versions, acknowledge};
 use tombolo_model::address::{Declared, DropCount};
-use tombolo_model::conditions::{Address, ExportState, of_export};
+use tombolo_model::conditions::{Address, ExportState, Hindrance, of_export};
 use tombolo_model::offer::{Refusal, offer};
 use tombolo_model::slices::{self, Publication};
 use tombolo_model::{Merged, happening, merge, names};
@@ -40,11 +40,14 @@ use crate::edition::Edition;
 use crate::membership::report_pace;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared, hurry_on_return};
-use crate::slices::{Call, replaceable, write_all};
+use crate::slices::{Call, is_final, replaceable, write_all};
 use crate::write::{Extent, delete, in_the_way, is_ours, merge_params, put};
 
 /// A hub that does not answer must leave some of an attempt for saying so on the export.
 const LONGEST_OFFER: Duration = LONGEST_ATTEMPT.saturating_sub(Duration::from_secs(2));
+
+/// As much as is told of what the hub says.
+const LONGEST_WORDS: usize = 1000;
 
 /// The controller of one edition's exports.
 pub(crate) struct Exports<E: Edition> {
@@ -97,6 +100,15 @@ impl<E: Edition> Controller for Exports<E> {
     }
 }
 
+/// What came of offering an export.
+#[derive(Default)]
+struct Outcome<'a> {
+    refusal: Option<&'a Refusal>,
+    hindrance: Option<Hindrance>,
+    /// The versions that members have to pass; of what is not at the hub nothing can be awaited.
+    versions: Versions,
+}
+
 impl<E: Edition> Exports<E> {
     async fn publish(&self, service: &ServiceRef, export: &E::Export) -> Result<Next, Error> {
         self.set_finalizer(export, true).await?;
@@ -107,11 +119,12 @@ impl<E: Edition> Exports<E> {
             Ok(offer) => match in_time(LONGEST_OFFER, self.offer(service, export, offer.spec)).await {
                 Ok(versions) => {
                     self.overdue.forget(&Key::of(export));
-                    self.tell(service, export, None, versions).await
+                    self.tell(service, export, Outcome { versions, ..Outcome::default() }).await
                 }
                 Err(error) => {
                     if self.overdue.is_over(&Key::of(export), begun) || self.own_offer(service).is_none() {
-                        self.tell(service, export, None, Versions::default()).await?;
+                        let hindrance = Some(hindrance(&error));
+                        self.tell(service, export, Outcome { hindrance, ..Outcome::default() }).await?;
                     }
                     Err(error)
                 }
@@ -119,7 +132,8 @@ impl<E: Edition> Exports<E> {
             Err(refusal) => {
                 // What is wrong with the export is said whether or not the hub answers.
                 let gone = in_time(LONGEST_OFFER, self.withdraw(service)).await;
-                let next = self.tell(service, export, Some(&refusal), Versions::default()).await?;
+                let outcome = Outcome { refusal: Some(&refusal), ..Outcome::default() };
+                let next = self.tell(service, export, outcome).await?;
                 gone.map(|()| next)
             }
         }
@@ -210,9 +224,6 @@ impl<E: Edition> Exports<E> {
             })
         });
         let (written, refusal) = write_all(calls.collect()).await?;
-        if let Some(refusal) = refusal {
-            return Err(refusal);
-        }
         written.iter().for_each(|version| versions.others.include_slice(version.as_deref()));
         for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {
             delete(&api, &**stale).await?;
@@ -225,7 +236,7 @@ impl<E: Edition> Exports<E> {
         if let Some(told) = told.filter(|_| is_news) {
             self.shared.events.tell(export, &told).await;
         }
-        Ok(versions)
+        refusal.map_or(Ok(versions), Err)
     }
 
     /// Takes back the offer and its slices. Other members see the offer go first, and with it the service.
@@ -262,17 +273,16 @@ impl<E: Edition> Exports<E> {
         &self,
         service: &ServiceRef,
         export: &E::Export,
-        refusal: Option<&Refusal>,
-        versions: Versions,
+        outcome: Outcome<'_>,
     ) -> Result<Next, Error> {
         let offers = self.shared.offers_of(E::POLICY.dialect, service);
         let merged = merge(E::POLICY, service, offers.iter().map(|offer| &**offer));
-        // Of what is not at the hub nothing can be awaited.
-        let awaits = versions.offer.is_some();
-        let seen = awaits.then(|| self.acknowledgement(service, export, &versions));
+        let awaits = outcome.versions.offer.is_some();
+        let seen = awaits.then(|| self.acknowledgement(service, export, &outcome.versions));
         let next = seen.as_ref().map_or(Next::Rest, |(_, next)| *next);
         let state = ExportState {
-            refusal,
+            refusal: outcome.refusal,
+            hindrance: outcome.hindrance.as_ref(),
             address: self.address(service, &merged),
             verdict: merged.verdicts.get(&self.shared.config.cluster),
             acknowledgement: seen.as_ref().map(|(seen, _)| seen),
@@ -349,6 +359,17 @@ async fn patch<E: Edition>(
     match status {
         true => api.patch_status(&name, &merge_params(), &patch).await.map(|_| ()),
         false => api.patch(&name, &merge_params(), &patch).await.map(|_| ()),
+    }
+}
+
+/// What to say of an attempt to bring an offer to the hub that failed.
+fn hindrance(error: &Error) -> Hindrance {
+    match error {
+        Error::Api(status) if is_final(error) => {
+            let why = format!("{}: {}", status.reason, status.message);
+            Hindrance::Refused(why.chars().take(LONGEST_WORDS).collect())
+        }
+        _ => Hindrance::Untold,
     }
 }
 

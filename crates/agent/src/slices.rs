@@ -104,7 +104,7 @@ pub(crate) async fn write_all<T>(calls: Vec<Call<'_, T>>) -> Result<(Vec<T>, Opt
 }
 
 /// Whether there is no point in waiting for another answer.
-fn is_final(error: &Error) -> bool {
+pub(crate) fn is_final(error: &Error) -> bool {
     let is_late = matches!(error, Error::Api(status) if status.is_conflict());
     is_refusal(error) && !is_late && !is_place_gone(error)
 }

@@ -23,11 +23,23 @@ pub enum Address {
     Failed(String),
 }
 
+/// What keeps the others from having an offer that is fine in itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hindrance {
+    /// The hub says no to it, or to some of its slices, and why.
+    Refused(String),
+    /// The hub could not be told of it. Why may be something else with every attempt, and is not said.
+    Untold,
+    /// The cluster has more offers at the hub than these, which count, and older ones.
+    TooMany(usize),
+}
+
 /// All there is to say about an export.
 #[derive(Clone, Debug)]
 pub struct ExportState<'a> {
     /// Why nothing is offered, if so; the rest does not matter then.
     pub refusal: Option<&'a Refusal>,
+    pub hindrance: Option<&'a Hindrance>,
     pub address: Address,
     /// The merge's word; `None` until the offer is at the hub.
     pub verdict: Option<&'a Verdict>,
@@ -145,21 +157,36 @@ fn exported(state: &ExportState<'_>) -> Finding {
 
 fn ready(state: &ExportState<'_>) -> Finding {
     use mcs::ReadyReason as Reason;
-    match (state.refusal, state.acknowledgement) {
+    match (state.refusal, state.hindrance, state.acknowledgement) {
         // This heals by itself when the Service appears; the other refusals do not.
-        (Some(Refusal::NoService(_)), _) => {
+        (Some(Refusal::NoService(_)), ..) => {
             Finding::new(false, Reason::Pending, "there is no Service to export yet")
         }
-        (Some(_), _) => Finding::new(false, Reason::Failed, "the Service cannot be exported"),
-        (None, None) => Finding::new(Status::Unknown, Reason::Pending, "not known yet at the hub"),
-        (None, Some(Acknowledgement::Everywhere { .. })) if state.cut_off => cut_off(),
-        (None, Some(seen)) => {
+        (Some(_), ..) => Finding::new(false, Reason::Failed, "the Service cannot be exported"),
+        (None, Some(hindrance), _) => hindered(hindrance),
+        (None, None, None) => Finding::new(Status::Unknown, Reason::Pending, "not known yet at the hub"),
+        (None, None, Some(Acknowledgement::Everywhere { .. })) if state.cut_off => cut_off(),
+        (None, None, Some(seen)) => {
             let (holds, reason) = match seen {
                 Acknowledgement::Everywhere { .. } => (true, Reason::Exported),
                 Acknowledgement::Waiting { .. } => (false, Reason::Pending),
                 Acknowledgement::Failed { .. } => (false, Reason::Failed),
             };
             Finding::new(holds, reason, seen.message())
+        }
+    }
+}
+
+fn hindered(hindrance: &Hindrance) -> Finding {
+    use mcs::ReadyReason as Reason;
+    match hindrance {
+        Hindrance::Refused(why) => {
+            Finding::new(false, Reason::Failed, format!("the hub does not take it: {why}"))
+        }
+        Hindrance::Untold => Finding::new(Status::Unknown, Reason::Pending, "the hub could not be told yet"),
+        Hindrance::TooMany(limit) => {
+            let message = format!("the cluster has more than the {limit} offers that count, and older ones");
+            Finding::new(false, Reason::Failed, message)
         }
     }
 }
@@ -221,6 +248,7 @@ mod tests {
     fn state<'a>() -> ExportState<'a> {
         ExportState {
             refusal: None,
+            hindrance: None,
             address: Address::Settled,
             verdict: None,
             acknowledgement: None,
@@ -287,6 +315,25 @@ mod tests {
                 let ready = conditions.iter().find(|condition| condition.type_ == type_).unwrap();
                 assert_eq!((ready.status.as_str(), ready.reason.as_str()), (status, reason));
                 assert_eq!(ready.message, said);
+            }
+        }
+    }
+
+    #[test]
+    fn what_keeps_an_offer_from_the_others_is_said_whatever_they_have_applied() {
+        let everywhere = Acknowledgement::Everywhere { members: 2 };
+        for (hindrance, status, reason, said) in [
+            (Hindrance::Refused("exceeded quota".into()), "False", "Failed", "exceeded quota"),
+            (Hindrance::Untold, "Unknown", "Pending", "could not be told"),
+            (Hindrance::TooMany(7), "False", "Failed", "more than the 7 offers"),
+        ] {
+            let (hindrance, acknowledgement) = (Some(&hindrance), Some(&everywhere));
+            let state = ExportState { hindrance, acknowledgement, cut_off: true, ..state() };
+            for (dialect, type_) in [(Dialect::Kep, "Exported"), (Dialect::Mcs, "Ready")] {
+                let conditions = of_export(dialect, &state);
+                let ready = conditions.iter().find(|condition| condition.type_ == type_).unwrap();
+                assert_eq!((ready.status.as_str(), ready.reason.as_str()), (status, reason));
+                assert!(ready.message.contains(said), "{}", ready.message);
             }
         }
     }

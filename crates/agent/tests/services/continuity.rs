@@ -179,3 +179,24 @@ async fn no_endpoint_goes_while_a_server_is_too_busy_for_those_that_take_its_pla
         until("replaced", || async { b.imported(None).await == ["10.1.0.2"] }).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_are_no_more_go_where_the_hub_refuses_the_new_ones_and_the_export_says_why() {
+    let fleet = Fleet::of(2).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    until("imported", || async { b.imported(None).await == ["10.1.0.1"] && a.is_ready().await }).await;
+    a.hub_link.plan(FaultPlan { not_stored: Some(("/endpointslices", 403)), ..FaultPlan::default() });
+    a.slice("echo-2", "http", &json!([{"addresses": ["10.1.0.2"]}])).await;
+    a.api::<EndpointSlice>().delete("echo-1", &DeleteParams::default()).await.unwrap();
+    until("gone", || async { b.imported(None).await.is_empty() }).await;
+    until("said", || async {
+        a.mcs_condition("Ready")
+            .await
+            .is_some_and(|(_, reason, message)| reason == "Failed" && message.contains("exceeded quota"))
+    })
+    .await;
+    a.hub_link.heal();
+    until("replaced", || async { b.imported(None).await == ["10.1.0.2"] && a.is_ready().await }).await;
+}
