@@ -25,9 +25,9 @@ use tombolo_api::tombolo::{
 use tombolo_model::acknowledge::{Acknowledgement, Member, Others, Versions, acknowledge};
 use tombolo_model::address::{Declared, DropCount};
 use tombolo_model::conditions::{Address, ExportState, Hindrance, of_export};
-use tombolo_model::offer::{Refusal, offer};
+use tombolo_model::offer::{Offer, Refusal, offer};
 use tombolo_model::slices::{self, Publication};
-use tombolo_model::{Merged, happening, merge, names};
+use tombolo_model::{Complaint, Merged, happening, merge, names};
 use tombolo_runtime::{Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time};
 
 pub(crate) use self::cut_off::CutOff;
@@ -104,6 +104,7 @@ impl<E: Edition> Controller for Exports<E> {
 #[derive(Default)]
 struct Outcome<'a> {
     refusal: Option<&'a Refusal>,
+    complaints: &'a [Complaint],
     hindrance: Option<Hindrance>,
     /// The versions that members have to pass; of what is not at the hub nothing can be awaited.
     versions: Versions,
@@ -116,19 +117,23 @@ impl<E: Edition> Exports<E> {
         let topology_keys = self.topology_keys.of(&self.shared.member, service).await?;
         let begun = Instant::now();
         match offer(&self.shared.config.cluster, &E::export(export), found.as_deref(), topology_keys) {
-            Ok(offer) => match in_time(LONGEST_OFFER, self.offer(service, export, offer.spec)).await {
-                Ok(versions) => {
-                    self.overdue.forget(&Key::of(export));
-                    self.tell(service, export, Outcome { versions, ..Outcome::default() }).await
-                }
-                Err(error) => {
-                    if self.overdue.is_over(&Key::of(export), begun) || self.own_offer(service).is_none() {
-                        let hindrance = Some(hindrance(&error));
-                        self.tell(service, export, Outcome { hindrance, ..Outcome::default() }).await?;
+            Ok(Offer { spec, complaints }) => {
+                let key = Key::of(export);
+                let outcome = Outcome { complaints: &complaints, ..Outcome::default() };
+                match in_time(LONGEST_OFFER, self.offer(service, export, spec)).await {
+                    Ok(versions) => {
+                        self.overdue.forget(&key);
+                        self.tell(service, export, Outcome { versions, ..outcome }).await
                     }
-                    Err(error)
+                    Err(error) => {
+                        if self.overdue.is_over(&key, begun) || self.own_offer(service).is_none() {
+                            let hindrance = Some(hindrance(&error));
+                            self.tell(service, export, Outcome { hindrance, ..outcome }).await?;
+                        }
+                        Err(error)
+                    }
                 }
-            },
+            }
             Err(refusal) => {
                 // What is wrong with the export is said whether or not the hub answers.
                 let gone = in_time(LONGEST_OFFER, self.withdraw(service)).await;
@@ -282,6 +287,7 @@ impl<E: Edition> Exports<E> {
         let next = seen.as_ref().map_or(Next::Rest, |(_, next)| *next);
         let state = ExportState {
             refusal: outcome.refusal,
+            complaints: outcome.complaints,
             hindrance: outcome.hindrance.as_ref(),
             address: self.address(service, &merged),
             verdict: merged.verdicts.get(&self.shared.config.cluster),

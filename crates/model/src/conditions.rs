@@ -8,9 +8,10 @@ use tombolo_api::tombolo::Dialect;
 use tombolo_api::{kep, mcs};
 
 use crate::acknowledge::Acknowledgement;
+use crate::complaint::Complaint;
 use crate::import::NotDerived;
 use crate::offer::Refusal;
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, listing};
 
 /// Whether the address that an exported service needs in its own cluster is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub enum Hindrance {
 pub struct ExportState<'a> {
     /// Why nothing is offered, if so; the rest does not matter then.
     pub refusal: Option<&'a Refusal>,
+    /// What was left out of the offer.
+    pub complaints: &'a [Complaint],
     pub hindrance: Option<&'a Hindrance>,
     pub address: Address,
     /// The merge's word; `None` until the offer is at the hub.
@@ -137,13 +140,14 @@ fn refusal_reason(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// What was left out of the offer is said where people look first.
+/// What was left out of the offer, here or by the merge, is said where people look first.
 fn with_complaints(state: &ExportState<'_>) -> String {
-    let complaints = state.verdict.map_or(&[][..], |verdict| &verdict.complaints);
-    if complaints.is_empty() {
-        return "the Service can be exported".to_owned();
+    let merged = state.verdict.map_or(&[][..], |verdict| &verdict.complaints);
+    let unsaid = merged.iter().filter(|complaint| !state.complaints.contains(complaint));
+    match listing(state.complaints.iter().chain(unsaid), "; ") {
+        none if none.is_empty() => "the Service can be exported".to_owned(),
+        complaints => format!("the Service can be exported, but: {complaints}"),
     }
-    format!("the Service can be exported, but: {}", crate::verdict::listing(complaints.iter(), "; "))
 }
 
 fn exported(state: &ExportState<'_>) -> Finding {
@@ -248,6 +252,7 @@ mod tests {
     fn state<'a>() -> ExportState<'a> {
         ExportState {
             refusal: None,
+            complaints: &[],
             hindrance: None,
             address: Address::Settled,
             verdict: None,
@@ -422,10 +427,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_of_an_offer_is_said_on_its_export() {
+    fn what_was_left_out_of_an_offer_is_said_on_its_export_once() {
         let verdict = verdict_of_b(Dialect::Mcs, &["http:80", "web:99999"]);
-        let conditions = of_export(Dialect::Mcs, &ExportState { verdict: Some(&verdict), ..state() });
-        assert!(conditions[0].message.contains("port 99999 left out"), "{}", conditions[0].message);
+        let own = [verdict.complaints[0].clone(), Complaint::new("topology keys", "1 of 2 left out")];
+        for dialect in [Dialect::Kep, Dialect::Mcs] {
+            let state = ExportState { complaints: &own, verdict: Some(&verdict), ..state() };
+            let said = &of_export(dialect, &state)[0].message;
+            assert_eq!(said.matches("port 99999 left out").count(), 1, "{said}");
+            assert!(said.ends_with("; topology keys: 1 of 2 left out"), "{said}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tombolo_testkit::{FaultPlan, Server, linger, relaxed, until};
 
 use crate::fleet::{Fleet, make_namespace};
@@ -136,6 +137,28 @@ async fn a_missing_service_is_said_and_heals_when_it_appears() {
     let import = b.mcs_import().await.unwrap();
     let ready = import.status.unwrap().conditions.remove(0);
     assert_eq!((ready.type_.as_str(), ready.status.as_str()), ("Ready", "True"), "{}", ready.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_says_what_of_its_service_others_could_not_use() {
+    let fleet = Fleet::of(1).await;
+    let [a] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.annotate_service("tombolo.dev/prefer", "zone,all").await;
+    a.export_mcs_with(&json!({"exportedLabels": {"team": "no value"}})).await;
+    until("said", || async {
+        a.mcs_condition("Valid").await.is_some_and(|(status, _, message)| {
+            let both = message.contains("tombolo.dev/prefer") && message.contains("spec.exportedLabels");
+            status == "True" && both
+        })
+    })
+    .await;
+    a.annotate_service("tombolo.dev/prefer", "zone,any").await;
+    a.export_mcs_with(&json!({"exportedLabels": {"team": "sea"}})).await;
+    until("all is well", || async {
+        a.mcs_condition("Valid").await.is_some_and(|(.., message)| message == "the Service can be exported")
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
