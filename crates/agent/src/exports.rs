@@ -285,10 +285,11 @@ impl<E: Edition> Exports<E> {
         let awaits = outcome.versions.offer.is_some();
         let seen = awaits.then(|| self.acknowledgement(service, export, &outcome.versions));
         let next = seen.as_ref().map_or(Next::Rest, |(_, next)| *next);
+        let hindrance = outcome.hindrance.or_else(|| self.excess(service));
         let state = ExportState {
             refusal: outcome.refusal,
             complaints: outcome.complaints,
-            hindrance: outcome.hindrance.as_ref(),
+            hindrance: hindrance.as_ref(),
             address: self.address(service, &merged),
             verdict: merged.verdicts.get(&self.shared.config.cluster),
             acknowledgement: seen.as_ref().map(|(seen, _)| seen),
@@ -336,6 +337,12 @@ impl<E: Edition> Exports<E> {
         let key = Key::new(service.namespace.clone(), service.name.clone());
         let pace = report_pace(members.len());
         self.awaited.judge(&key, versions.others, is_everywhere::<E>(export), pace, ask)
+    }
+
+    /// Whether an offer that is at the hub counts for nobody, not even here, because the cluster has too many.
+    fn excess(&self, service: &ServiceRef) -> Option<Hindrance> {
+        let beyond = self.own_offer(service).filter(|offer| !self.shared.roster.has_room_for(offer));
+        beyond.map(|_| Hindrance::TooMany(self.shared.config.limits.offers))
     }
 
     /// Whether the service has its address in this cluster.

@@ -76,10 +76,15 @@ impl Roster {
     /// Whether an offer is of the cluster it says, a member, and within that member's limit.
     pub(crate) fn check_offer(&self, offer: &ServiceOffer) -> bool {
         let Ok(cluster) = offer.spec.cluster.parse::<ClusterId>() else { return false };
-        let namespace = offer.metadata.namespace.as_deref().unwrap_or_default();
         locked(&self.members).contains_key(&cluster)
             && origin::check_offer(&cluster, offer).is_ok()
-            && locked(&self.quotas).get(namespace).is_none_or(|quota| quota.admits(&offer.metadata))
+            && self.has_room_for(offer)
+    }
+
+    /// Whether an offer is within the limit of the namespace it is in.
+    pub(crate) fn has_room_for(&self, offer: &ServiceOffer) -> bool {
+        let namespace = offer.metadata.namespace.as_deref().unwrap_or_default();
+        locked(&self.quotas).get(namespace).is_none_or(|quota| quota.admits(&offer.metadata))
     }
 
     /// How many offers of a member are beyond its limit, and the sentence for it.

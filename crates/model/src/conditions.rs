@@ -31,7 +31,7 @@ pub enum Hindrance {
     Refused(String),
     /// The hub could not be told of it. Why may be something else with every attempt, and is not said.
     Untold,
-    /// The cluster has more offers at the hub than these, which count, and older ones.
+    /// The cluster has more offers at the hub than count, and this many are older.
     TooMany(usize),
 }
 
@@ -189,7 +189,7 @@ fn hindered(hindrance: &Hindrance) -> Finding {
         }
         Hindrance::Untold => Finding::new(Status::Unknown, Reason::Pending, "the hub could not be told yet"),
         Hindrance::TooMany(limit) => {
-            let message = format!("the cluster has more than the {limit} offers that count, and older ones");
+            let message = format!("of one cluster the {limit} oldest offers count, and this is none of them");
             Finding::new(false, Reason::Failed, message)
         }
     }
@@ -330,7 +330,7 @@ mod tests {
         for (hindrance, status, reason, said) in [
             (Hindrance::Refused("exceeded quota".into()), "False", "Failed", "exceeded quota"),
             (Hindrance::Untold, "Unknown", "Pending", "could not be told"),
-            (Hindrance::TooMany(7), "False", "Failed", "more than the 7 offers"),
+            (Hindrance::TooMany(7), "False", "Failed", "the 7 oldest offers count"),
         ] {
             let (hindrance, acknowledgement) = (Some(&hindrance), Some(&everywhere));
             let state = ExportState { hindrance, acknowledgement, cut_off: true, ..state() };

@@ -55,6 +55,15 @@ pub(super) fn listen<E: Edition>(
             if offer.namespace().as_deref() == Some(&own) { add.add(key) } else { add_exported(key) }
         }
     });
+    // It may come to count, or no longer, because another one of ours went or came.
+    let (add, offers, own) =
+        (queue.clone(), shared.offers.clone(), names::hub_namespace(&shared.config.cluster));
+    shared.roster.on_displacement(move |place| {
+        let offer = offers.get(place).filter(|_| place.namespace == own);
+        if let Some(offer) = offer.filter(|offer| offer.spec.dialect == E::POLICY.dialect) {
+            add.add(Key::new(offer.spec.service.namespace.clone(), offer.spec.service.name.clone()));
+        }
+    });
     // What another agent of this cluster, or a write whose answer was lost, left at the hub is to be corrected.
     let (add, offers, own) = (queue.clone(), shared.clone(), names::hub_namespace(&shared.config.cluster));
     shared.hub_slices.listen_to_changes(move |change| {

@@ -140,6 +140,36 @@ async fn a_missing_service_is_said_and_heals_when_it_appears() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_export_beyond_the_limit_of_its_cluster_says_so_until_there_is_room() {
+    let mut fleet = Fleet::of(2).await;
+    for place in 0..2 {
+        fleet.restart(place, |config| config.limits.offers = 1);
+    }
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    a.serve(80, &["10.1.0.1"]).await;
+    a.export_mcs().await;
+    until("everywhere", || async { a.is_ready().await }).await;
+    // Of two that are made within a second the name decides.
+    linger(Duration::from_secs(6)).await;
+    a.export_kep().await;
+    until("said", || async {
+        a.kep_condition("Exported").await.is_some_and(|(status, message)| {
+            status == "False" && message.contains("the 1 oldest offers count")
+        })
+    })
+    .await;
+    linger(Duration::from_secs(5)).await;
+    assert_eq!(a.kep_condition("Exported").await.unwrap().0, "False");
+    assert!(b.kep_import().await.is_none() && a.is_ready().await);
+    a.unexport_mcs().await;
+    until("there is room", || async {
+        a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+    })
+    .await;
+    until("imported", || async { b.kep_import().await.is_some() }).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_export_says_what_of_its_service_others_could_not_use() {
     let fleet = Fleet::of(1).await;
     let [a] = &fleet.members[..] else { unreachable!() };
