@@ -65,9 +65,14 @@ pub enum Declared {
     Within(Vec<IpNet>),
 }
 
-/// The metadata services that are outside of the link-local range, and the one inside that must be called by its name.
-const METADATA: [IpAddr; 3] = [
+/// The metadata services that are outside of the link-local range, and the one inside that must be called by its name. Each is
+/// reached from every machine of its cloud: that of most, Azure's WireServer, Alibaba's, Oracle's, then those of AWS and Google in
+/// IPv6.
+const METADATA: [IpAddr; 6] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
 ];
@@ -164,6 +169,9 @@ mod tests {
             ("127.8.8.8", Dropped::Loopback),
             ("169.254.1.1", Dropped::LinkLocal),
             ("169.254.169.254", Dropped::Metadata),
+            ("168.63.129.16", Dropped::Metadata),
+            ("100.100.100.200", Dropped::Metadata),
+            ("192.0.0.192", Dropped::Metadata),
             ("224.0.0.1", Dropped::Multicast),
             ("239.255.255.255", Dropped::Multicast),
             ("255.255.255.255", Dropped::Multicast),
@@ -181,6 +189,7 @@ mod tests {
             ("::ffff:10.0.0.1", Dropped::WrongFamily),
             ("::127.0.0.1", Dropped::Loopback),
             ("64:ff9b::a9fe:a9fe", Dropped::Metadata),
+            ("64:ff9b::a83f:8110", Dropped::Metadata),
             ("2002:7f00:1::1", Dropped::Loopback),
             ("example.com", Dropped::NotAnAddress),
             ("", Dropped::NotAnAddress),
