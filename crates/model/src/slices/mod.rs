@@ -18,13 +18,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 use tombolo_api::service::{
     IpFamily, LAST_CHANGE_TRIGGER_TIME_ANNOTATION, MANAGED_BY_LABEL as SLICE_MANAGED_BY_LABEL,
-    SERVICE_NAME_LABEL,
+    SERVICE_NAME_LABEL, ServicePort,
 };
 use tombolo_api::tombolo::{
     Dialect, MANAGED_BY_LABEL, MANAGER, OFFER_LABEL, REGION_ANNOTATION, SLICE_MANAGER, ServiceRef,
 };
 
-use crate::address::{Declared, DropCount};
+use crate::address::{Declared, DropCount, Dropped};
 use crate::cluster::ClusterId;
 use crate::import::{Contribution, Import};
 use crate::merge::exposes;
@@ -110,11 +110,15 @@ pub fn import(consumption: &Consumption<'_>, published: &EndpointSlice) -> Selec
         |family: &IpFamily| import.ip_families.contains(family) && part.ip_families.contains(family);
     let Some(family) = family(published).filter(has_family) else { return Selected::default() };
 
-    let (mut endpoints, dropped) = selection::endpoints(published, family, declared, source == consumer);
+    let (mut endpoints, mut dropped) = selection::endpoints(published, family, declared, source == consumer);
     let given = selection::ports(published);
     let ports: Vec<EndpointPort> = given.iter().filter(|port| serves(import, part, port)).cloned().collect();
     // Behind an address, endpoints without any of its ports get no traffic; a headless service has their names all the same.
-    if ports.is_empty() && !given.is_empty() && !import.is_headless() {
+    if ports.is_empty() && !given.is_empty() && !import.is_headless() && !endpoints.is_empty() {
+        // Where they have a port of their own Service, a conflict with other exports leaves them none, and is told as one.
+        if !given.iter().any(|port| part.ports.iter().any(|own| is_port(own, port))) {
+            dropped.insert(Dropped::NotExposed, endpoints.len());
+        }
         endpoints.clear();
     }
     let derived = import.derived_service_name();
@@ -152,12 +156,14 @@ pub(crate) fn family(slice: &EndpointSlice) -> Option<IpFamily> {
 /// traffic meant for others: it must expose exactly the port that the import has (kubernetes-sigs/mcs-api
 /// conformance, StrictPortConflict).
 fn serves(import: &Import, part: &Contribution, port: &EndpointPort) -> bool {
-    let name = port.name.as_deref().unwrap_or_default();
-    let protocol = port.protocol.as_deref().unwrap_or("TCP");
-    let mut merged = import.ports.iter().filter(|merged| {
-        merged.name.as_deref().unwrap_or_default() == name && merged.protocol.as_str() == protocol
-    });
+    let mut merged = import.ports.iter().filter(|merged| is_port(merged, port));
     merged.any(|merged| exposes(&part.ports, merged))
+}
+
+/// Whether a port of a slice is one of a service.
+fn is_port(declared: &ServicePort, port: &EndpointPort) -> bool {
+    declared.name.as_deref().unwrap_or_default() == port.name.as_deref().unwrap_or_default()
+        && declared.protocol.as_str() == port.protocol.as_deref().unwrap_or("TCP")
 }
 
 /// Labels, owner, and the time of the change that is on its way, by which its journey is measured.

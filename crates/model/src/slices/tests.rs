@@ -6,7 +6,6 @@ use tombolo_api::service::STOCK_SLICE_CONTROLLER;
 use tombolo_api::tombolo::ServiceOfferSpec;
 
 use super::*;
-use crate::address::Dropped;
 use crate::merge::merge;
 use crate::policy::Policy;
 use crate::testing::{echo, id, offer, ports, service, with};
@@ -250,6 +249,21 @@ fn an_exporter_without_the_merged_port_gets_no_traffic_for_it() {
     assert_eq!(addresses(&consume(&import, "a", &source(|_| {}))), ["10.1.2.3"]);
     let b = consume(&import, "b", &source(|_| {}));
     assert!(addresses(&b).is_empty() && port_names(&b).is_empty());
+    assert_eq!(b.dropped, DropCount::new(), "the conflict is told");
+}
+
+#[test]
+fn endpoints_without_a_port_that_their_own_service_has_are_left_out_and_counted() {
+    let import = import_of(Dialect::Mcs, SAME, SAME);
+    for (field, word) in [("name", "web"), ("protocol", "UDP")] {
+        let slice = source(|slice| slice["ports"][0][field] = word.into());
+        assert_eq!(consume(&import, "a", &slice).dropped, [(Dropped::NotExposed, 1)].into(), "{word}");
+        let empty = source(|slice| {
+            slice["ports"][0][field] = word.into();
+            slice["endpoints"] = json!([]);
+        });
+        assert_eq!(consume(&import, "a", &empty).dropped, DropCount::new(), "{word}");
+    }
 }
 
 #[test]
