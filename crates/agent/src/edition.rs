@@ -23,6 +23,8 @@ pub(crate) trait Edition: Send + Sync + 'static {
     const EVERYWHERE: &'static str;
     /// Whether users may write imports: one takes the place of ours, and `native` serves it under its own name.
     const USERS_IMPORT: bool;
+    /// Whether an import can say itself how it does.
+    const IMPORTS_SPEAK: bool;
 
     fn export(export: &Self::Export) -> Export;
     fn conditions(export: &Self::Export) -> Vec<Self::Condition>;
@@ -46,6 +48,7 @@ impl Edition for Kep {
     type Import = kep::ImportedService;
     const EVERYWHERE: &'static str = kep::ExportCondition::Exported.as_str();
     const USERS_IMPORT: bool = false;
+    const IMPORTS_SPEAK: bool = false;
 
     fn export(export: &Self::Export) -> Export {
         export.into()
@@ -74,6 +77,7 @@ impl Edition for Mcs {
     type Import = mcs::ServiceImport;
     const EVERYWHERE: &'static str = mcs::ExportCondition::Ready.as_str();
     const USERS_IMPORT: bool = true;
+    const IMPORTS_SPEAK: bool = true;
 
     fn export(export: &Self::Export) -> Export {
         export.into()

@@ -11,13 +11,14 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PostParams};
+use kube::core::Status;
 use kube::{Api, Error, Resource, ResourceExt};
 use serde_json::json;
-use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
+use tombolo_api::mcs::{ImportReadyReason, SOURCE_CLUSTER_LABEL};
 use tombolo_api::tombolo::{OFFER_LABEL, ServiceOffer, ServiceRef};
 use tombolo_model::address::{DropCount, Dropped};
 use tombolo_model::conditions::ImportState;
-use tombolo_model::import::must_be_replaced;
+use tombolo_model::import::{NotDerived, must_be_replaced};
 use tombolo_model::slices::{self, Consumption};
 use tombolo_model::{ClusterId, Import, happening, merge, names};
 use tombolo_runtime::{Change, Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time, unless_there};
@@ -184,7 +185,12 @@ impl<E: Edition> Imports<E> {
         let object = self.put_import(item, import, current, &vips).await?;
         self.put_slices(import, &object).await?;
         self.tell(item, &E::import(import, &vips), &object, &state).await?;
-        Ok(Next::Rest)
+        match state {
+            ImportState::NotDerived(why @ NotDerived::FamilyNotSupported(_)) if !E::IMPORTS_SPEAK => {
+                Err(not_supported(&why))
+            }
+            _ => Ok(Next::Rest),
+        }
     }
 
     async fn has_namespace(&self, name: &str) -> Result<bool, Error> {
@@ -368,6 +374,12 @@ impl<E: Edition> Imports<E> {
         }
         Ok(())
     }
+}
+
+/// The error where nothing but the export can say that this cluster has no address for an import.
+fn not_supported(why: &NotDerived) -> Error {
+    let reason = ImportReadyReason::IpFamilyNotSupported.as_str();
+    Error::Api(Box::new(Status::failure(&why.to_string(), reason).with_code(422)))
 }
 
 /// The services of a source, for when it dies or comes back.

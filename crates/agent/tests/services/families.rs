@@ -115,6 +115,28 @@ async fn a_family_that_a_cluster_does_not_have_is_said_on_the_import_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_family_that_a_cluster_does_not_have_is_said_on_the_export_in_the_first_edition() {
+    let fleet = Fleet::of_families(&[DUAL, &[V4]]).await;
+    let [a, b] = &fleet.members[..] else { unreachable!() };
+    serve(a, &["IPv6"], &["fd00:1::1"]).await;
+    a.export_kep().await;
+    until("not there", || async {
+        a.kep_condition("Exported").await.is_some_and(|(status, message)| {
+            status == "False" && message.contains("cluster b could not apply it: IPFamilyNotSupported")
+        })
+    })
+    .await;
+    assert!(b.derived().await.is_empty());
+    assert_eq!(b.kep_import().await.unwrap().spec.ip_family, V6, "known all the same");
+    a.remove_service().await;
+    serve(a, &["IPv4"], &["10.1.0.1"]).await;
+    until("everywhere", || async {
+        a.kep_condition("Exported").await.is_some_and(|(status, _)| status == "True")
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn exports_without_a_common_family_are_withdrawn_in_the_first_edition_and_told_apart_today() {
     let fleet = Fleet::of_families(&[DUAL, DUAL]).await;
     let [a, b] = &fleet.members[..] else { unreachable!() };

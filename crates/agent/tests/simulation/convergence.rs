@@ -8,7 +8,8 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use tombolo_api::mcs::{ClusterStatus, ServiceImport};
 use tombolo_api::tombolo::{Dialect, MANAGED_BY_LABEL, MANAGER, NATIVE_IMPORT_LABEL};
-use tombolo_model::{Import, auto_export, names};
+use tombolo_model::import::NotDerived;
+use tombolo_model::{Import, Merged, auto_export, names};
 use tombolo_runtime::Key;
 
 use crate::native;
@@ -33,7 +34,7 @@ pub(crate) fn differences(world: &World, exempt: &Exempt) -> Vec<String> {
     for member in world.joined() {
         let place = format!("in {}", member.name());
         compare(&place, &wanted(&truth, member, exempt), &held(member, exempt), &mut found);
-        judge_exports(&truth, member, exempt, &mut found);
+        judge_exports(world, &truth, member, exempt, &mut found);
         judge_automatic_exports(member, &mut found);
         native::judge(&truth, member, &mut found);
     }
@@ -164,20 +165,21 @@ fn held(member: &Member, exempt: &Exempt) -> Picture {
 }
 
 /// An export says True where the model has nothing against it, False where it has, and nothing is on its way out for ever.
-fn judge_exports(truth: &Truth, member: &Member, exempt: &Exempt, found: &mut Vec<String>) {
+fn judge_exports(world: &World, truth: &Truth, member: &Member, exempt: &Exempt, found: &mut Vec<String>) {
     for export in exports(member) {
         let name = (export.dialect, Key::new(export.service.namespace.clone(), export.service.name.clone()));
         if exempt.iter().any(|(_, known)| *known == name) {
             continue;
         }
-        let verdicts = truth.merged(&name).verdicts;
+        let Merged { import, verdicts, .. } = truth.merged(&name);
+        let fits = import.is_none_or(|import| world.joined().all(|other| has_family_of(other, &import)));
         let verdict = verdicts.get(&member.config.cluster);
         let withdrawn = verdict.is_some_and(|verdict| verdict.winner.is_none());
         let conflict = verdict.map(|verdict| !verdict.conflicts.is_empty());
         let expected = match name.0 {
             Dialect::Kep => [
                 ("Initialized", Some(verdict.is_some())),
-                ("Exported", Some(verdict.is_some() && !withdrawn)),
+                ("Exported", Some(verdict.is_some() && !withdrawn && fits)),
                 ("Conflict", conflict),
             ],
             Dialect::Mcs => [
@@ -209,6 +211,13 @@ fn judge_exports(truth: &Truth, member: &Member, exempt: &Exempt, found: &mut Ve
     if ending > 0 {
         found.push(format!("in {}: {ending} exports do not go away", member.name()));
     }
+}
+
+/// Whether a member that has the namespace of an import can have an address for it, if it needs one.
+fn has_family_of(member: &Member, import: &Import) -> bool {
+    let derived = import.derived_service(&member.config.ip_families, None, None);
+    !member.has_namespace(&import.service.namespace)
+        || !matches!(derived, Err(NotDerived::FamilyNotSupported(_)))
 }
 
 /// What labels ask for is exported, and what they asked for once and no more is not.
