@@ -7,7 +7,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::PostParams;
 use kube::{Api, Error, ResourceExt};
 use tombolo_api::karmada::work::Work;
-use tombolo_api::tombolo::ServiceRef;
+use tombolo_api::tombolo::{ADOPTED_ANNOTATION, PRESERVED_ANNOTATION, ServiceRef};
 use tombolo_model::multi_cluster_service::{self, Version, is_collectable, same_ports, serves, translate};
 use tombolo_model::names;
 use tombolo_runtime::{
@@ -16,7 +16,7 @@ use tombolo_runtime::{
 
 use crate::attach::{Attachments, Wish, is_local_first, service_of};
 use crate::manifest::{Manifest, TakenKind, Target, is_dispatched, read_all, targets};
-use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, mark};
+use crate::mark::{Made, mark};
 use crate::service;
 use crate::shared::{Shared, WRITER, template_in};
 use crate::status::{Done, Results, Standing};

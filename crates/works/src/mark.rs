@@ -12,16 +12,9 @@ use kube::ResourceExt;
 use tombolo_api::karmada::MANAGED_LABEL;
 use tombolo_api::karmada::networking::SLICE_ORIGIN_ANNOTATION;
 use tombolo_api::karmada::work::{NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work};
-use tombolo_api::tombolo::ServiceRef;
+use tombolo_api::tombolo::{PRESERVED_ANNOTATION, ServiceRef};
 use tombolo_model::names;
 use tombolo_runtime::Kind;
-
-/// Annotation of a Service in the member: the generation of the Work it was made from.
-pub(crate) const WORK_GENERATION_ANNOTATION: &str = "tombolo.dev/work-generation";
-/// Annotation of a Service in the member that was there before: it stays when the Work goes.
-pub(crate) const ADOPTED_ANNOTATION: &str = "tombolo.dev/adopted";
-/// Annotation of an object whose Work says that it stays when the Work goes.
-pub(crate) const PRESERVED_ANNOTATION: &str = "tombolo.dev/preserved";
 
 /// A kind that Works put into members.
 pub(crate) trait Made: Kind {

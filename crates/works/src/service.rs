@@ -16,10 +16,11 @@ use tombolo_api::karmada::MANAGED_LABEL;
 use tombolo_api::karmada::work::{
     CONFLICT_RESOLUTION_ANNOTATION, ConflictResolution, NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work,
 };
+use tombolo_api::tombolo::{ADOPTED_ANNOTATION, WORK_GENERATION_ANNOTATION};
 use tombolo_model::strategy::keep_aside;
 use tombolo_runtime::{Extent, Key, find, holds, unless_gone};
 
-use crate::mark::{ADOPTED_ANNOTATION, WORK_GENERATION_ANNOTATION, mark};
+use crate::mark::mark;
 use crate::shared::{Shared, WRITER};
 
 /// Makes the Service, unless somebody else has one of the name: that one is used as it is. Returns the status it has.

@@ -5,10 +5,11 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ListParams;
 use kube::{Api, Client, Error, ResourceExt};
 use tombolo_api::karmada::MANAGED_LABEL;
+use tombolo_api::tombolo::{ADOPTED_ANNOTATION, PRESERVED_ANNOTATION};
 use tombolo_model::{ClusterId, names};
 use tombolo_runtime::{Kind, delete};
 
-use crate::mark::{ADOPTED_ANNOTATION, Made, PRESERVED_ANNOTATION, maker};
+use crate::mark::{Made, maker};
 use crate::service::release;
 
 /// Removes what Works for this cluster made, and leaves what they adopted to its owner. What others made, Karmada among

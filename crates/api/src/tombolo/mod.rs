@@ -77,6 +77,15 @@ pub const SET_ASIDE_SELECTOR_KEY: &str = "tombolo.dev/selector-set-aside";
 /// Label of a Service or slice made for native naming: the ServiceImport it was made for (native naming proposal, Design Details).
 pub const NATIVE_IMPORT_LABEL: &str = "tombolo.dev/native-import";
 
+/// Annotation of a Service that a Work made: the generation of that Work.
+pub const WORK_GENERATION_ANNOTATION: &str = "tombolo.dev/work-generation";
+
+/// Annotation of a Service that was there before its Work: it stays when the Work goes.
+pub const ADOPTED_ANNOTATION: &str = "tombolo.dev/adopted";
+
+/// Annotation of an object whose Work says that it stays when the Work goes.
+pub const PRESERVED_ANNOTATION: &str = "tombolo.dev/preserved";
+
 /// Annotation of a Service: its topology keys, where the server has no such field (KEP-1645 first edition,
 /// TopologyKeys).
 pub const TOPOLOGY_KEYS_ANNOTATION: &str = "tombolo.dev/topology-keys";

@@ -147,6 +147,29 @@ async fn a_service_is_taken_over_only_when_an_annotation_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_the_hub_is_a_member_its_template_is_taken_over_once_and_that_is_nobody_elses_matter() {
+    let mut fleet = Fleet::of(1).await;
+    let hub = fleet.hub.clone();
+    fleet.admit_as(hub, "identity-hub".to_owned()).await;
+    apply::<Service>(&fleet.hub.client(), NAMESPACE, &template()).await;
+    let overwrite = json!({"work.karmada.io/conflict-resolution": "overwrite"});
+    fleet.apply_annotated(overwrite, json!({})).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    let [member, hub] = &fleet.members[..] else { unreachable!() };
+    let is_adopted = |service: &Service| service.annotations().contains_key("tombolo.dev/adopted");
+    until("the template is taken over", || async { is_adopted(&hub.service().await.unwrap()) }).await;
+    fleet.rest().await;
+    let picture = async || (fleet.works().await, member.service().await, hub.service().await);
+    let before = picture().await;
+    linger(Duration::from_secs(60)).await;
+    assert_eq!(picture().await, before, "everything has come to rest");
+    assert!(!is_adopted(&member.service().await.unwrap()), "it was made there");
+    fleet.delete_object().await;
+    until("what was made goes", || async { member.service().await.is_none() }).await;
+    until("the template is left alone", || async { !is_adopted(&hub.service().await.unwrap()) }).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_changed_by_hand_is_put_right_and_what_is_deleted_comes_back() {
     let fleet = Fleet::of(2).await;
     let [member1, member2] = &fleet.members[..] else { unreachable!() };

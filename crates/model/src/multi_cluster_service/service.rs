@@ -1,9 +1,9 @@
 //! The Service as it goes into a member.
 //!
-//! What the hub's API server gave it belongs to the hub: addresses, node ports, IP families. What its author wrote goes
-//! along.
+//! What the hub's API server gave it belongs to the hub: addresses, node ports, IP families. So does what Tombolo itself
+//! noted on it, where the hub is a member, too. What its author wrote goes along.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use serde_json::{Value, json};
@@ -11,12 +11,28 @@ use thiserror::Error;
 use tombolo_api::karmada::MANAGED_LABEL;
 use tombolo_api::karmada::networking::ExposurePort;
 use tombolo_api::karmada::work::{CONFLICT_RESOLUTION_ANNOTATION, NAME_ANNOTATION, NAMESPACE_ANNOTATION};
-use tombolo_api::service::HEADLESS;
+use tombolo_api::service::{HEADLESS, LAST_APPLIED_ANNOTATION};
+use tombolo_api::tombolo::{
+    ADOPTED_ANNOTATION, LOAD_BALANCER_RECORD_ANNOTATION, MANAGED_BY_LABEL, NATIVE_IMPORT_LABEL,
+    PRESERVED_ANNOTATION, SET_ASIDE_SELECTOR_ANNOTATION, WORK_GENERATION_ANNOTATION,
+};
 
 use super::{Place, View};
+use crate::strategy::own_selector;
 
-/// Written by kubectl for itself.
-const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Written by kubectl for itself, or by us about the Service of this one cluster: in others it would be untrue, and they would
+/// fight over it. Conflicts are resolved as the MultiClusterService says; the template has the word only from a Work.
+const NOT_SENT: [&str; 9] = [
+    LAST_APPLIED_ANNOTATION,
+    ADOPTED_ANNOTATION,
+    PRESERVED_ANNOTATION,
+    WORK_GENERATION_ANNOTATION,
+    SET_ASIDE_SELECTOR_ANNOTATION,
+    LOAD_BALANCER_RECORD_ANNOTATION,
+    CONFLICT_RESOLUTION_ANNOTATION,
+    NAME_ANNOTATION,
+    NAMESPACE_ANNOTATION,
+];
 
 /// A port of the MultiClusterService that its Service does not have.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -73,15 +89,19 @@ pub(super) fn manifest(
     place: &Place,
 ) -> Value {
     let service = view.service();
-    let mut labels = template.metadata.labels.clone().unwrap_or_default();
+    let mut labels = own_labels(template);
     labels.insert(MANAGED_LABEL.to_owned(), "true".to_owned());
     let mut annotations = template.metadata.annotations.clone().unwrap_or_default();
-    annotations.remove(LAST_APPLIED_ANNOTATION);
+    annotations.retain(|key, _| !NOT_SENT.contains(&key.as_str()));
     annotations.insert(NAMESPACE_ANNOTATION.to_owned(), place.0.clone());
     annotations.insert(NAME_ANNOTATION.to_owned(), place.1.clone());
     if let Some(resolution) = view.annotation(CONFLICT_RESOLUTION_ANNOTATION) {
         annotations.insert(CONFLICT_RESOLUTION_ANNOTATION.to_owned(), resolution.clone());
     }
+    let spec = template.spec.as_ref().map(|spec| ServiceSpec {
+        selector: Some(own_selector(template)).filter(|selector| !selector.is_empty()),
+        ..portable(spec, exposed, balanced)
+    });
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -91,8 +111,17 @@ pub(super) fn manifest(
             "labels": labels,
             "annotations": annotations,
         },
-        "spec": template.spec.as_ref().map(|spec| portable(spec, exposed, balanced)),
+        "spec": spec,
     })
+}
+
+/// The labels of a Service, but for those that say that it was made for an import.
+fn own_labels(template: &Service) -> BTreeMap<String, String> {
+    let mut labels = template.metadata.labels.clone().unwrap_or_default();
+    if labels.remove(NATIVE_IMPORT_LABEL).is_some() {
+        labels.remove(MANAGED_BY_LABEL);
+    }
+    labels
 }
 
 /// The part of a Service that means the same in every cluster.

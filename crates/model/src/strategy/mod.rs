@@ -22,6 +22,7 @@ use tombolo_api::service::LAST_APPLIED_ANNOTATION;
 use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER};
 
 pub use plan::{Plan, Situation, Source, Step, plan};
+pub(crate) use selector::wanted as own_selector;
 pub use selector::{is_put_aside, keep_aside};
 
 /// The strategy of an import; `None` for one that Tombolo derived and nobody annotated, which has no native name.

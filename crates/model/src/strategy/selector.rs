@@ -31,7 +31,7 @@ pub fn keep_aside(current: &Service, desired: &mut Service) {
 }
 
 /// The selector its owner wants; empty if none.
-pub(super) fn wanted(service: &Service) -> BTreeMap<String, String> {
+pub(crate) fn wanted(service: &Service) -> BTreeMap<String, String> {
     let mut selector = selector(service);
     selector.remove(KEY);
     selector

@@ -81,6 +81,35 @@ fn the_service_goes_along_without_what_the_hub_gave_it() {
 }
 
 #[test]
+fn what_we_noted_on_the_template_for_the_hubs_own_cluster_goes_nowhere_else() {
+    let mut world = World::new(json!({}));
+    let expected = world.plan();
+    let metadata = &mut world.template.as_mut().unwrap().metadata;
+    let notes = [
+        "tombolo.dev/adopted",
+        "tombolo.dev/preserved",
+        "tombolo.dev/work-generation",
+        "tombolo.dev/set-aside-selector",
+        "tombolo.dev/load-balancer",
+        "work.karmada.io/name",
+        "work.karmada.io/namespace",
+        "work.karmada.io/conflict-resolution",
+    ];
+    let annotations = metadata.annotations.as_mut().unwrap();
+    annotations.extend(notes.map(|key| (key.to_owned(), "noted".to_owned())));
+    let labels = [
+        ("karmada.io/managed", "true"),
+        ("app.kubernetes.io/managed-by", "tombolo"),
+        ("tombolo.dev/native-import", "foo"),
+    ];
+    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    metadata.labels.as_mut().unwrap().extend(labels);
+    let spec = world.template.as_mut().unwrap().spec.as_mut().unwrap();
+    spec.selector.as_mut().unwrap().insert("tombolo.dev/selector-set-aside".to_owned(), "true".to_owned());
+    assert_eq!(world.plan().works, expected.works);
+}
+
+#[test]
 fn ports_limit_what_consumers_see_and_nobody_else() {
     let spec = json!({"ports": [{"port": 80}], "serviceProvisionClusters": ["member1"]});
     let plan = World::new(spec).reports("member1", "foo-1", 1).plan();
