@@ -8,6 +8,7 @@ mod listening;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -23,11 +24,17 @@ use tombolo_api::tombolo::{Dialect, NATIVE_IMPORT_LABEL, NATIVE_NAMING_FINALIZER
 use tombolo_model::address::DropCount;
 use tombolo_model::strategy::{Plan, Situation, Source, Step, plan};
 use tombolo_model::{ClusterId, Contribution, Policy, happening, merge, names};
-use tombolo_runtime::{Cache, Controller, Key, Next, Queue, delete_unchanged, is_not_found, unless_gone};
+use tombolo_runtime::{
+    Cache, Controller, Key, Next, Queue, delete_unchanged, in_time, is_not_found, unless_gone,
+};
 
 use crate::metrics::Direction;
 use crate::shared::Shared;
 use crate::write::{MANAGER, is_ours, merge_params};
+
+/// A plan that takes longer to carry out is given up for now, while there is time left to take note of that. An attempt may
+/// take 10 s in all.
+const LONGEST_CARRYING_OUT: Duration = Duration::from_secs(8);
 
 /// The controller of native names.
 pub(crate) struct NativeNames {
@@ -48,6 +55,7 @@ impl Controller for NativeNames {
     type Item = Key;
 
     const NAME: &'static str = "native-names";
+    const ABREAST: usize = 8;
 
     fn queue(&self) -> &Queue<Key> {
         &self.queue
@@ -58,7 +66,8 @@ impl Controller for NativeNames {
         let (import, present) = (self.imports.get(item), self.shared.services.get(item));
         let slices = self.shared.labelled_slices(&item.namespace, SERVICE_NAME_LABEL, &item.name);
         let plan = self.plan(&service, import.as_deref(), present.as_deref(), &slices);
-        let outcome = self.carry_out(item, import, present.as_deref(), &slices, plan).await;
+        let carrying_out = self.carry_out(item, import, present.as_deref(), &slices, plan);
+        let outcome = in_time(LONGEST_CARRYING_OUT, carrying_out).await;
         self.shared.progress.note_native_name(item, outcome.as_ref().err());
         outcome.map(|()| Next::Rest)
     }

@@ -56,17 +56,19 @@ impl Attachments {
     ) -> Result<Answer, Error> {
         let (Wish::LocalFirst(wanted), Some(service)) = (wish, service_of(slice)) else { return Ok(ALWAYS) };
         let (family, known) = (counted_family(shared, &service, slice), behind(shared, &service));
-        let before = self.remembered(shared, &service, family, &known);
-        let (mut state, now) = (before.clone(), self.start.elapsed());
+        let mut state = self.remembered(shared, &service, family, &known);
+        let mut was_attached = state.is_attached();
         let cached = local_ready(known.iter().map(|slice| &**slice), &service, family);
-        let mut answer = state.observe(cached, wanted, now);
-        if before.is_attached() && !answer.attached {
+        let mut answer = state.observe(cached, wanted, self.start.elapsed());
+        if was_attached && !answer.attached {
             // A cache may be late, and nobody shall find the Service empty: what goes, goes on the server's word.
             let listed = list(shared, &service).await?;
-            state = before.clone();
-            answer = state.observe(local_ready(&listed, &service, family), wanted, now);
+            // And not over what was decided for another slice of the Service meanwhile.
+            state = self.remembered(shared, &service, family, &known);
+            was_attached = state.is_attached();
+            answer = state.observe(local_ready(&listed, &service, family), wanted, self.start.elapsed());
         }
-        if before.is_attached() != answer.attached {
+        if was_attached != answer.attached {
             tracing::info!(service = %key(&service), family, attached = answer.attached, "LocalFirst");
         }
         self.states().entry(key(&service)).or_default().insert(family, state);

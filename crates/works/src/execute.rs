@@ -1,6 +1,7 @@
 //! Applying what Works hold, and removing what they no longer do.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -11,7 +12,8 @@ use tombolo_api::tombolo::{ADOPTED_ANNOTATION, PRESERVED_ANNOTATION, ServiceRef}
 use tombolo_model::multi_cluster_service::{self, Version, is_collectable, same_ports, serves, translate};
 use tombolo_model::names;
 use tombolo_runtime::{
-    Change, Controller, Extent, Key, Next, Queue, delete, find, is_conflict, is_refusal, put, unless_there,
+    Change, Controller, Extent, Key, Next, Queue, delete, find, in_time, is_conflict, is_refusal, put,
+    unless_there,
 };
 
 use crate::attach::{Attachments, Wish, is_local_first, service_of};
@@ -21,6 +23,10 @@ use crate::service;
 use crate::shared::{Shared, WRITER, template_in};
 use crate::status::{Done, Results, Standing};
 use crate::tell::Tidings;
+use crate::turns::Turns;
+
+/// A manifest that takes longer is given up for now, while there is time left to say so. An attempt may take 10 s in all.
+const LONGEST_APPLYING: Duration = Duration::from_secs(8);
 
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +43,7 @@ pub(crate) struct Executor {
     queue: Arc<Queue<Item>>,
     attachments: Arc<Attachments>,
     tidings: Arc<Tidings>,
+    turns: Turns,
 }
 
 impl Executor {
@@ -44,7 +51,8 @@ impl Executor {
         let (queue, attachments) = (Arc::new(Queue::new()), Arc::new(Attachments::new()));
         listen_to_works(shared, &queue, &attachments);
         listen_to_member(shared, &queue);
-        Self { shared: shared.clone(), queue, attachments, tidings: tidings.clone() }
+        let (shared, tidings) = (shared.clone(), tidings.clone());
+        Self { shared, queue, attachments, tidings, turns: Turns::default() }
     }
 }
 
@@ -120,6 +128,7 @@ impl Controller for Executor {
     type Item = Item;
 
     const NAME: &'static str = "works";
+    const ABREAST: usize = 8;
 
     fn queue(&self) -> &Queue<Item> {
         &self.queue
@@ -161,7 +170,7 @@ impl Executor {
             match manifest {
                 Err(refusal) => results.push((None, Err(refusal))),
                 Ok(manifest) => {
-                    let outcome = match self.apply_one(&work, &manifest).await {
+                    let outcome = match self.apply_in_time(&work, &manifest).await {
                         Ok(done) => Ok(done),
                         Err(Failure::Refused(why)) => Err(why),
                         Err(Failure::Attempt(error)) => {
@@ -183,6 +192,15 @@ impl Executor {
             _ => self.tidings.bring(work, results),
         }
         attempt.map(|()| again.map_or(Next::Rest, Next::Again))
+    }
+
+    /// A server that does not answer is a failure as well: one that is not noticed here is told to nobody.
+    async fn apply_in_time(&self, work: &Work, manifest: &Manifest) -> Applied {
+        let applying = async {
+            let _turn = self.turns.beside(multi_cluster_service::service_of(work)).await;
+            Ok(self.apply_one(work, manifest).await)
+        };
+        in_time(LONGEST_APPLYING, applying).await?
     }
 
     async fn apply_one(&self, work: &Work, manifest: &Manifest) -> Applied {
@@ -291,10 +309,14 @@ impl Executor {
     }
 
     async fn check_slice(&self, key: &Key) -> Result<(), Error> {
-        let Some(slice) = self.shared.member.slices.get(key) else { return Ok(()) };
-        if !self.is_orphan(&*slice, &Target::of_slice(&slice)) {
-            return Ok(());
-        }
+        let orphan = || {
+            let found = self.shared.member.slices.get(key);
+            found.filter(|slice| self.is_orphan(&**slice, &Target::of_slice(slice)))
+        };
+        let Some(slice) = orphan() else { return Ok(()) };
+        let _turn = self.turns.alone(service_of(&slice)).await;
+        // Somebody may want it by now.
+        let Some(slice) = orphan() else { return Ok(()) };
         delete(&Api::namespaced(self.shared.member.client.clone(), &key.namespace), &*slice).await
     }
 }

@@ -20,6 +20,7 @@ mod service;
 mod shared;
 mod status;
 mod tell;
+mod turns;
 mod withdraw;
 
 pub use self::member::Member;

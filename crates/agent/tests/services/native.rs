@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tombolo_api::mcs::ServiceImport;
 use tombolo_apiserver::controllers::Settings;
 use tombolo_runtime::{Cache, follow};
-use tombolo_testkit::{linger, until};
+use tombolo_testkit::{FaultPlan, linger, until};
 
 use crate::events::{events, pairs};
 use crate::fleet::{Fleet, Member};
@@ -533,4 +533,16 @@ async fn a_native_name_that_cannot_be_made_is_told_to_the_exporter() {
     api::<EndpointSlice>(b).delete(&name, &DeleteParams::default()).await.unwrap();
     reaches(b, &[REMOTE]).await;
     until("it is ready", || async { ready().await.0 == "True" }).await;
+
+    let not_answered = Some("/endpointslices/import-");
+    b.own_link.plan(FaultPlan { not_answered, ..FaultPlan::default() });
+    a.endpoints(&["10.1.0.7"]).await;
+    until("a write that is never answered is named, too", || async {
+        let (status, _, message) = ready().await;
+        status == "False" && message.contains("there was no answer in time")
+    })
+    .await;
+    b.own_link.heal();
+    reaches(b, &["10.1.0.7"]).await;
+    until("it is ready again", || async { ready().await.0 == "True" }).await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::DeleteParams;
@@ -10,7 +11,7 @@ use tombolo_api::karmada::cluster::Cluster;
 use tombolo_testkit::{FaultPlan, Outage, embedded_only, linger, until, within};
 
 use crate::clusters::{clusters, ready};
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, NAMESPACE, apply, template};
 use crate::watchman::{Seen, Watchman};
 
 async fn shared() -> Fleet {
@@ -60,6 +61,39 @@ async fn a_write_that_hangs_does_not_keep_the_hub_from_judging_clusters() {
     until("nobody knows how member1 is", async || judged("Unknown").await).await;
     fleet.start(0);
     until("member1 is ready", async || judged("True").await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_hangs_in_a_member_is_told_and_keeps_no_other_waiting() {
+    let fleet = shared().await;
+    let [member1, _, member3] = &fleet.members[..] else { unreachable!() };
+    let not_answered = Some("/services/");
+    member3.own_link.plan(FaultPlan { not_answered, ..FaultPlan::default() });
+    let mut changed = template();
+    changed["metadata"]["labels"] = json!({"team": "a"});
+    apply::<Service>(&fleet.hub.client(), NAMESPACE, &changed).await;
+    let said = || async { fleet.condition("ServiceApplied").await.2 };
+    until("member3 is waited for", || async { said().await.contains("Service default/foo in member3") }).await;
+    member1.endpoints(&["10.1.0.9"]).await;
+    let followed = || async { member3.reached().await == ["10.1.0.9", "10.2.0.1"] };
+    within(Duration::from_secs(5), "endpoints do not wait for the Service", followed).await;
+    until("it is told", || async {
+        let failed = "Failed to apply Service default/foo in member3";
+        let said = said().await;
+        said.contains(failed) && said.contains("there was no answer in time")
+    })
+    .await;
+    let not_answered = Some("/endpointslices/");
+    member3.own_link.plan(FaultPlan { not_answered, ..FaultPlan::default() });
+    member1.endpoints(&["10.1.0.8"]).await;
+    until("a slice that was there before is told, too", || async {
+        let (status, _, message) = fleet.condition("EndpointSliceApplied").await;
+        status == "False" && message.contains("member3") && message.contains("there was no answer in time")
+    })
+    .await;
+    member3.own_link.heal();
+    until("caught up", || async { member3.reached().await == ["10.1.0.8", "10.2.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
 }
 
 /// Nobody was taken for anything but ready, not even for a moment.
