@@ -28,7 +28,7 @@ use tombolo_model::conditions::{Address, ExportState, Hindrance, of_export};
 use tombolo_model::offer::{Offer, Refusal, offer};
 use tombolo_model::slices::{self, Publication};
 use tombolo_model::{Complaint, Merged, happening, merge, names};
-use tombolo_runtime::{Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time};
+use tombolo_runtime::{Controller, Key, LONGEST_ATTEMPT, Next, Queue, in_time, is_final};
 
 pub(crate) use self::cut_off::CutOff;
 
@@ -40,7 +40,7 @@ use crate::edition::Edition;
 use crate::membership::report_pace;
 use crate::metrics::{Direction, add_drops};
 use crate::shared::{EditionViews, Shared, hurry_on_return};
-use crate::slices::{Call, is_final, replaceable, write_all};
+use crate::slices::{Call, replaceable, write_all};
 use crate::write::{Extent, delete, in_the_way, is_ours, merge_params, put};
 
 /// A hub that does not answer must leave some of an attempt for saying so on the export.

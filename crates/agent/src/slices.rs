@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Error, ResourceExt as _};
 use tombolo_model::{ClusterId, origin};
-use tombolo_runtime::{Boxed, Key, is_place_gone, is_refusal, try_abreast};
+use tombolo_runtime::{Boxed, Key, is_final, try_abreast};
 
 use crate::shared::Shared;
 use crate::write::{Extent, delete, find, is_ours, name_taken, put};
@@ -101,12 +101,6 @@ pub(crate) async fn write_all<T>(calls: Vec<Call<'_, T>>) -> Result<(Vec<T>, Opt
         }
     }
     Ok((written, refusal))
-}
-
-/// Whether there is no point in waiting for another answer.
-pub(crate) fn is_final(error: &Error) -> bool {
-    let is_late = matches!(error, Error::Api(status) if status.is_conflict());
-    is_refusal(error) && !is_late && !is_place_gone(error)
 }
 
 /// What is left of `current` once nothing of it keeps `desired` from being written: the address type of a slice cannot be

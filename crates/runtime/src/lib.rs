@@ -47,7 +47,7 @@ pub use self::silence::notice_silence;
 pub use self::token::request_token;
 pub use self::trim::{trim_annotations, trim_metadata};
 pub use self::work::{
-    Controller, LONGEST_ATTEMPT, Next, in_time, is_absent, is_already_there, is_conflict, is_not_found,
-    is_place_gone, is_refusal, unless_gone, unless_there, work,
+    Controller, LONGEST_ATTEMPT, Next, in_time, is_absent, is_already_there, is_conflict, is_final,
+    is_not_found, is_place_gone, is_refusal, unless_gone, unless_there, work,
 };
 pub use self::write::{Extent, Kind, delete, delete_unchanged, find, holds, put};

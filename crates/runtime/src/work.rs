@@ -110,6 +110,13 @@ pub fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.code < 500 && status.code != 429)
 }
 
+/// Whether there is no point in waiting for another answer: a refusal that is not for want of a newer state, nor because the
+/// place of things is on its way.
+pub fn is_final(error: &Error) -> bool {
+    let is_late = matches!(error, Error::Api(status) if status.is_conflict());
+    is_refusal(error) && !is_late && !is_place_gone(error)
+}
+
 /// Whether a new object has the name of one that is there. Another conflict says nothing of that kind.
 pub fn is_already_there(error: &Error) -> bool {
     matches!(error, Error::Api(status) if status.is_already_exists())

@@ -15,7 +15,7 @@ use tombolo_model::multi_cluster_service::{
     Collection, collect, is_collectable, is_collected, same_ports, service_of, translate,
 };
 use tombolo_model::names;
-use tombolo_runtime::{Change, Controller, Extent, Key, Next, Queue, delete, put};
+use tombolo_runtime::{Change, Controller, Extent, Key, Next, Queue, delete, is_final, put};
 
 use crate::metrics::Way;
 use crate::shared::{Shared, WRITER};
@@ -133,24 +133,33 @@ impl Collector {
         Ok(left_out)
     }
 
-    /// Makes the reports of a Service exactly those that are wanted, also where a slice went while nobody looked.
+    /// Makes the reports of a Service exactly those that are wanted, also where a slice went while nobody looked. One that is
+    /// refused keeps no other from being written, nor an old one from going, unless it may be taken in a moment. Returns the
+    /// first failure.
     async fn replace(&self, service: &ServiceRef, wanted: &BTreeMap<String, Work>) -> Result<(), Error> {
         let api: Api<Work> = Api::namespaced(self.shared.hub.clone(), &self.shared.namespace);
         let held = self.shared.works_of(service).into_iter().filter(|work| is_collected(work));
         let held: BTreeMap<String, Arc<Work>> = held.map(|work| (work.name_any(), work)).collect();
         let since =
             self.detected.lock().get(&Key::new(service.namespace.clone(), service.name.clone())).copied();
+        let mut failures = Vec::new();
         for (name, work) in wanted {
             let current = held.get(name).map(|work| &**work);
-            let written = put(WRITER, &api, current, work, Extent::Whole).await?;
-            // One that no slice caused, but a Work that came, has taken no time that anybody could tell.
-            if let (Some(_), Some(since)) = (written, since) {
-                self.shared.metrics.note_slice(Way::Collected, since.elapsed());
+            match put(WRITER, &api, current, work, Extent::Whole).await {
+                // One that no slice caused, but a Work that came, has taken no time that anybody could tell.
+                Ok(written) => {
+                    let took = written.and(since).map(|since| since.elapsed());
+                    took.into_iter().for_each(|took| self.shared.metrics.note_slice(Way::Collected, took));
+                }
+                Err(error) => failures.push(error),
             }
+        }
+        if !failures.iter().all(is_final) {
+            return failures.into_iter().next().map_or(Ok(()), Err);
         }
         for (_, stale) in held.iter().filter(|(name, _)| !wanted.contains_key(*name)) {
             delete(&api, &**stale).await?;
         }
-        Ok(())
+        failures.into_iter().next().map_or(Ok(()), Err)
     }
 }

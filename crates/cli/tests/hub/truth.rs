@@ -344,6 +344,30 @@ async fn a_work_that_is_refused_is_named_and_keeps_nothing_from_being_withdrawn(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_report_that_is_refused_keeps_no_other_from_being_written_or_withdrawn() {
+    let fleet = Fleet::of(2).await;
+    let [member1, member2] = &fleet.members[..] else { unreachable!() };
+    member1.named_endpoints("foo-a", &["10.1.0.1"]).await;
+    fleet.share(json!({})).await;
+    until("shared", || async { member2.reached().await == ["10.1.0.1"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    let not_stored = Some(("/karmada-es-member1/works/foo-b", 403));
+    member1.link.plan(FaultPlan { not_stored, ..FaultPlan::default() });
+    member1.named_endpoints("foo-b", &["10.1.0.2"]).await;
+    member1.named_endpoints("foo-c", &["10.1.0.3"]).await;
+    member1.api::<EndpointSlice>().delete("foo-a", &DeleteParams::default()).await.unwrap();
+    until("the others are as they should be", || async { member2.reached().await == ["10.1.0.3"] }).await;
+    until("it is said", || async {
+        let (status, _, message) = fleet.condition("EndpointSliceCollected").await;
+        status == "False" && message.contains("member1") && message.contains("exceeded quota")
+    })
+    .await;
+    member1.link.heal();
+    until("it is taken", || async { member2.reached().await == ["10.1.0.2", "10.1.0.3"] }).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_what_a_slice_caused_counts_as_the_time_it_took_to_report_it() {
     let mut fleet = Fleet::of(0).await;
     let member = Member::of(cluster("pushed", 77), Config::new("pushed".parse().unwrap(), "pushed"));
