@@ -22,7 +22,7 @@ use tombolo_api::mcs::{SOURCE_CLUSTER_LABEL, ServiceImport};
 use tombolo_api::service::SERVICE_NAME_LABEL;
 use tombolo_api::tombolo::{Dialect, NATIVE_IMPORT_LABEL, NATIVE_NAMING_FINALIZER, ServiceRef};
 use tombolo_model::address::DropCount;
-use tombolo_model::strategy::{Plan, Situation, Source, Step, plan};
+use tombolo_model::strategy::{Plan, Situation, Source, Step, plan, refused};
 use tombolo_model::{ClusterId, Contribution, Policy, happening, merge, names};
 use tombolo_runtime::{
     Cache, Controller, Key, Next, Queue, delete_unchanged, in_time, is_not_found, unless_gone,
@@ -145,7 +145,11 @@ impl NativeNames {
         };
         if let Some(import) = import {
             self.tell_drops(item, &import, plan.dropped).await;
-            if let Some(conditions) = plan.conditions {
+            if let Some(planned) = plan.conditions {
+                let conditions = match &in_the_way {
+                    Some(error) => refused(&import, planned, &error.to_string()),
+                    None => planned,
+                };
                 self.tell(&import, conditions).await?;
             }
         }

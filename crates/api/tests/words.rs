@@ -55,7 +55,7 @@ spelled! {
     strategy_conditions: StrategyCondition = ["StrategyApplied"];
     strategy_reasons: StrategyReason = [
         "Applied", "LocalServicePresent", "UnknownStrategy", "NoRemoteEndpoints", "LocalEndpointsRemain",
-        "ServiceNotUsable"
+        "ServiceNotUsable", "SlicesRefused"
     ];
     exposure_types: ExposureType = ["CrossCluster", "LoadBalancer"];
     multi_cluster_service_conditions: MultiClusterServiceCondition =

@@ -530,8 +530,10 @@ async fn a_native_name_that_cannot_be_made_is_told_to_the_exporter() {
         status == "False" && message.contains(" b") && message.contains(&name)
     })
     .await;
+    says(b, "False", "SlicesRefused").await;
     api::<EndpointSlice>(b).delete(&name, &DeleteParams::default()).await.unwrap();
     reaches(b, &[REMOTE]).await;
+    says(b, "True", "Applied").await;
     until("it is ready", || async { ready().await.0 == "True" }).await;
 
     let not_answered = Some("/endpointslices/import-");

@@ -60,5 +60,7 @@ vocabulary! {
         LocalEndpointsRemain = "LocalEndpointsRemain",
         /// `False`: there is no Service of the name that could have endpoints, nor can one be made.
         ServiceNotUsable = "ServiceNotUsable",
+        /// `False`: slices with remote endpoints could not be written.
+        SlicesRefused = "SlicesRefused",
     }
 }

@@ -21,7 +21,7 @@ use tombolo_api::mcs::ServiceImport;
 use tombolo_api::service::LAST_APPLIED_ANNOTATION;
 use tombolo_api::tombolo::{MANAGED_BY_LABEL, MANAGER};
 
-pub use plan::{Plan, Situation, Source, Step, plan};
+pub use plan::{Plan, Situation, Source, Step, plan, refused};
 pub(crate) use selector::wanted as own_selector;
 pub use selector::{is_put_aside, keep_aside};
 

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::Value;
-use tombolo_api::condition::Desired;
+use tombolo_api::condition::{Desired, Status};
 use tombolo_api::karmada::strategy::{ImportStrategy, StrategyCondition, StrategyReason as Reason};
 use tombolo_api::mcs::{ImportCondition, ImportReadyReason, ServiceImport};
 use tombolo_api::service::{IpFamily, MANAGED_BY_LABEL as SLICE_MANAGED_BY_LABEL, STOCK_SLICE_CONTROLLER};
@@ -327,6 +327,17 @@ fn owner(service: &ServiceRef, import: &ServiceImport) -> Option<OwnerReference>
         controller: Some(false),
         block_owner_deletion: None,
     })
+}
+
+/// What there is to say instead of what was `planned` when slices of the plan could not be written. What does not hold anyway
+/// is said as before.
+pub fn refused(import: &ServiceImport, planned: Vec<Desired>, why: &str) -> Vec<Desired> {
+    if planned.iter().all(|condition| condition.status != Status::True) {
+        return planned;
+    }
+    let why: String = why.chars().take(1000).collect();
+    let message = format!("slices could not be written: {why}");
+    conditions(import, Some(Finding::new(Reason::SlicesRefused, message)))
 }
 
 /// All conditions that are ours to set. On a derived import `Ready` is said by whoever derived it.

@@ -359,6 +359,23 @@ fn what_cannot_have_endpoints_is_refused() {
 }
 
 #[test]
+fn slices_that_could_not_be_written_are_no_success() {
+    let world = World { import: Some(import(None)), remote: remote(), ..World::default() };
+    let (import, plan) = (world.import.as_ref().unwrap(), world.plan());
+    let planned = plan.conditions.clone().unwrap();
+    let told = refused(import, planned.clone(), "exceeded quota");
+    assert_eq!(told.len(), planned.len());
+    let told = Plan { conditions: Some(told), ..plan };
+    assert_eq!(said(&told), Some(("False", "SlicesRefused")));
+    for condition in told.conditions.as_ref().unwrap() {
+        assert_eq!(condition.status.as_str(), "False");
+        assert!(condition.message.contains("exceeded quota"), "{}", condition.message);
+    }
+    let nothing = World { import: world.import.clone(), ..World::default() }.plan().conditions.unwrap();
+    assert_eq!(refused(import, nothing.clone(), "exceeded quota"), nothing, "that is said already");
+}
+
+#[test]
 fn a_headless_import_makes_a_headless_service_and_a_change_of_type_makes_it_anew() {
     let mut headless = import(None);
     headless.spec.type_ = tombolo_api::mcs::ServiceImportType::Headless;
