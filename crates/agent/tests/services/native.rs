@@ -452,6 +452,13 @@ async fn an_unknown_strategy_is_refused_and_never_read_as_another_one() {
     reaches(b, &[REMOTE]).await;
     let expected = pairs(&[("Warning", "UnknownStrategy"), ("Normal", "Applied")]);
     until("told", || async { events(b, "ServiceImport").await == expected }).await;
+
+    let made = service(b).await;
+    annotate(b, Some("nonsense")).await;
+    says(b, "False", "UnknownStrategy").await;
+    settle().await;
+    assert_eq!(behind(b).await, [REMOTE], "a slip of the pen takes nothing down");
+    assert_eq!(service(b).await, made);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,8 @@
 //! it, whether a selector is put aside, and what to say about it. [`local_first`] decides for a MultiClusterService when
 //! remote endpoints are needed at all.
 //!
-//! A word that is no strategy is refused: nothing is imported then, as if there were no import, and the import says why.
+//! A word that is no strategy is refused: nothing is imported then, as if there were no import, and the import says why. But
+//! a Service that was made for it stays: a slip of the pen must not take a name down, nor its address.
 
 mod attach;
 pub mod local_first;

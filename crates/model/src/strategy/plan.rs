@@ -105,8 +105,12 @@ pub fn plan(situation: &Situation<'_>) -> Plan {
     let (mut plan, finding) = match of_import(import) {
         None => (situation.withdraw(), None),
         Some(Err(unknown)) => {
-            let finding = Finding::new(Reason::UnknownStrategy, format!("{unknown}; nothing is imported"));
-            (situation.withdraw(), Some(finding))
+            let effect = match situation.standing().ours() {
+                Some(_) => "what was made stays",
+                None => "nothing is imported",
+            };
+            let finding = Finding::new(Reason::UnknownStrategy, format!("{unknown}; {effect}"));
+            (situation.go_on(import), Some(finding))
         }
         Some(Ok(strategy)) => {
             let (plan, finding) = situation.carry_out(strategy, import);
@@ -134,6 +138,15 @@ impl Situation<'_> {
         Plan { service, ..Plan::default() }
     }
 
+    /// For an import that makes no sense: what was made for it before stays as it is, with the endpoints that its sources have
+    /// now; all else is as if there were no import.
+    fn go_on(&self, import: &ServiceImport) -> Plan {
+        match self.standing() {
+            Standing::Ours(service) => self.attach_all(service, owner(self.service, import)),
+            _ => self.withdraw(),
+        }
+    }
+
     fn carry_out(&self, strategy: ImportStrategy, import: &ServiceImport) -> (Plan, Finding) {
         let standing = self.standing();
         if strategy == ImportStrategy::LocalOnly && standing.local().is_some() {
@@ -145,7 +158,7 @@ impl Situation<'_> {
             None => self.make(import),
         };
         match prepared {
-            Err(why) => (self.withdraw(), Finding::new(Reason::ServiceNotUsable, why)),
+            Err(why) => (self.go_on(import), Finding::new(Reason::ServiceNotUsable, why)),
             Ok((service, object, complaints)) => {
                 let mut plan = self.attach_all(&object, owner(self.service, import));
                 plan.service = service;

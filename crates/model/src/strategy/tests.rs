@@ -359,6 +359,34 @@ fn what_cannot_have_endpoints_is_refused() {
 }
 
 #[test]
+fn a_service_that_was_made_stays_when_its_import_makes_no_sense_any_more() {
+    let mut world = World { import: Some(import(None)), remote: remote(), ..World::default() };
+    let Step::Create(made) = world.plan().service else { panic!("nothing is made") };
+    world.present = Some(stored(&made));
+    let before = world.plan();
+    let mut portless = import(None);
+    portless.spec.ports.clear();
+    let mut v6 = import(None);
+    v6.spec.ip_families = vec!["IPv6".into()];
+    let cases = [
+        (import(Some("Remoteonly")), "UnknownStrategy"),
+        (derived(Some("")), "UnknownStrategy"),
+        (portless, "ServiceNotUsable"),
+        (v6, "ServiceNotUsable"),
+    ];
+    for (import, reason) in cases {
+        world.import = Some(import);
+        let plan = world.plan();
+        assert_eq!((&plan.service, &plan.slices), (&Step::Leave, &before.slices), "{reason}");
+        assert_eq!(said(&plan), Some(("False", reason)));
+    }
+    world.remote = Default::default();
+    assert!(world.plan().slices.is_empty(), "they follow their sources");
+    world.import = None;
+    assert_eq!(world.plan().service, Step::Remove);
+}
+
+#[test]
 fn slices_that_could_not_be_written_are_no_success() {
     let world = World { import: Some(import(None)), remote: remote(), ..World::default() };
     let (import, plan) = (world.import.as_ref().unwrap(), world.plan());
