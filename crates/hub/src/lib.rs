@@ -14,6 +14,7 @@ mod metrics;
 mod presence;
 mod push;
 mod services;
+mod settled;
 mod shared;
 mod unseen;
 

@@ -36,6 +36,9 @@ const AT_ONCE: usize = 16;
 /// A Work that takes longer is given up for now: it must not keep the rest of an attempt waiting.
 const LONGEST_WRITE: Duration = Duration::from_secs(4);
 
+/// How soon time alone is asked again at the earliest.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// The controller of MultiClusterServices.
 pub(crate) struct Services {
     shared: Arc<Shared>,
@@ -161,7 +164,7 @@ impl Controller for Services {
         if let (Err(_), Some(detected)) = (&outcome, detected) {
             locked(&self.times.reported).entry(item.clone()).or_insert(detected);
         }
-        outcome.map(|()| Next::Rest)
+        outcome
     }
 }
 
@@ -207,10 +210,10 @@ fn refusal(error: &Error) -> Option<String> {
 
 impl Services {
     /// Does what is missing for an object. Slices that it is about were `detected` then, if any were.
-    async fn look_at(&self, item: &Key, detected: Option<Instant>) -> Result<(), Error> {
+    async fn look_at(&self, item: &Key, detected: Option<Instant>) -> Result<Next, Error> {
         let works = self.works(item);
         let Some(object) = self.shared.objects.get(item) else {
-            return self.carry_out(&works, &Plan::default(), detected).await.result();
+            return self.carry_out(&works, &Plan::default(), detected).await.result().map(|()| Next::Rest);
         };
         if object.metadata.deletion_timestamp.is_some() {
             self.carry_out(&works, &Plan::default(), detected).await.result()?;
@@ -218,9 +221,9 @@ impl Services {
             if works.is_empty() {
                 self.set_finalizer(object, false).await?;
             }
-            return Ok(());
+            return Ok(Next::Rest);
         }
-        let Some(object) = self.set_finalizer(object, true).await? else { return Ok(()) };
+        let Some(object) = self.set_finalizer(object, true).await? else { return Ok(Next::Rest) };
         let mut plan = self.plan(item, &object, &works, &Unwritten::new());
         let outcome = self.carry_out(&works, &plan, detected).await;
         if outcome.wrote || !outcome.unwritten.is_empty() {
@@ -228,8 +231,12 @@ impl Services {
             plan = self.plan(item, &object, &self.works(item), &outcome.unwritten);
         }
         self.note_confirmed(&self.works(item));
+        let next = match plan.settling {
+            true => Next::Again(self.shared.settled.all_in().max(LOOK_AGAIN)),
+            false => Next::Rest,
+        };
         let told = self.tell(&object, plan.conditions, plan.load_balancer).await;
-        outcome.result().and(told)
+        outcome.result().and(told).map(|()| next)
     }
 
     /// The Works of a service as they are known, with those that were just written.

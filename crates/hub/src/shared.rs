@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::ear::Ear;
 use crate::mark;
 use crate::metrics::Metrics;
+use crate::settled::Settled;
 
 /// Who the API server sees writing.
 pub(crate) const WRITER: &str = "tombolo-hub";
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     /// Those of clusters, and the hub's own.
     pub(crate) heartbeats: Arc<Cache<Lease>>,
     pub(crate) ear: Arc<Ear>,
+    pub(crate) settled: Arc<Settled>,
     /// The members' own namespaces.
     pub(crate) places: Arc<Cache<Namespace>>,
     /// Execution namespaces.
@@ -52,14 +54,16 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(config: Config, client: Client, metrics: Metrics) -> Self {
         let works = Cache::grouped(|work: &Work| service_key(work).into_iter().collect());
+        let (clusters, heartbeats) = (Cache::new(), Cache::new());
         Self {
+            settled: Settled::new(config.dead_after, &heartbeats, &clusters),
             ear: Arc::new(Ear::new(mark::RENEW_EVERY, config.dead_after)),
             events: Events::new(client.clone(), config.clock.clone(), WRITER, &config.instance),
             config,
             client,
-            clusters: Cache::new(),
+            clusters,
             memberships: Cache::new(),
-            heartbeats: Cache::new(),
+            heartbeats,
             places: Cache::new(),
             namespaces: Cache::new(),
             objects: Cache::new(),
@@ -126,7 +130,9 @@ impl Shared {
             cluster.metadata.deletion_timestamp.is_some() || namespace.metadata.deletion_timestamp.is_some();
         let place = self.places.get(&Key::new("", names::hub_namespace(&id)));
         let declared = origin::declared(place.as_deref(), self.membership(&id).as_deref());
-        (!leaving).then(|| (id, Member { ready: is_ready(cluster), declared }))
+        let ready = is_ready(cluster);
+        let settled = ready && self.settled.is(&id);
+        (!leaving).then_some((id, Member { ready, settled, declared }))
     }
 
     pub(crate) fn is_pushed(&self, cluster: &ClusterId) -> bool {

@@ -11,7 +11,7 @@ use tombolo_api::karmada::cluster::Cluster;
 use tombolo_testkit::{FaultPlan, Outage, embedded_only, linger, until, within};
 
 use crate::clusters::{clusters, ready};
-use crate::fleet::{Fleet, NAMESPACE, apply, template};
+use crate::fleet::{Fleet, NAMESPACE, apply, is_imported, template};
 use crate::watchman::{Seen, Watchman};
 
 async fn shared() -> Fleet {
@@ -73,7 +73,8 @@ async fn a_write_that_hangs_in_a_member_is_told_and_keeps_no_other_waiting() {
     changed["metadata"]["labels"] = json!({"team": "a"});
     apply::<Service>(&fleet.hub.client(), NAMESPACE, &changed).await;
     let said = || async { fleet.condition("ServiceApplied").await.2 };
-    until("member3 is waited for", || async { said().await.contains("Service default/foo in member3") }).await;
+    until("member3 is waited for", || async { said().await.contains("Service default/foo in member3") })
+        .await;
     member1.endpoints(&["10.1.0.9"]).await;
     let followed = || async { member3.reached().await == ["10.1.0.9", "10.2.0.1"] };
     within(Duration::from_secs(5), "endpoints do not wait for the Service", followed).await;
@@ -142,6 +143,35 @@ async fn an_outage_longer_than_the_hold_time_makes_nobody_dead() {
     let hub = fleet.hub.client();
     let judged = async || clusters(&hub).await.contains(&("member1".to_owned(), "Unknown".to_owned()));
     within(Duration::from_secs(45), "who falls silent then is found out", judged).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_lose_their_way_to_the_hub_together_do_not_lose_each_other() {
+    let mut fleet = shared().await;
+    let watchman = Watchman::<EndpointSlice>::post(fleet.members[2].api()).await;
+    fleet.members.iter().for_each(|member| member.link.outage(Outage::Refused));
+    let hub = fleet.hub.client();
+    let judged = async |word: &str| clusters(&hub).await.iter().all(|(_, ready)| ready == word);
+    until("nobody knows how they are", async || judged("Unknown").await).await;
+    linger(Duration::from_secs(20)).await;
+    // One after the other is back.
+    for member in fleet.members.iter().rev() {
+        member.link.heal();
+        linger(Duration::from_secs(3)).await;
+    }
+    until("all are ready", async || judged("True").await).await;
+    until("the conditions are true", || async { fleet.all_true().await }).await;
+    linger(Duration::from_secs(60)).await;
+    let seen = watchman.dismiss();
+    let gone = seen.iter().filter(|seen| matches!(seen, Seen::Gone(slice) if is_imported(slice)));
+    assert_eq!(gone.count(), 0, "{seen:?}");
+    fleet.members.iter().for_each(|member| member.link.outage(Outage::Refused));
+    until("nobody knows how they are", async || judged("Unknown").await).await;
+    fleet.kill(0);
+    fleet.members.iter().for_each(|member| member.link.heal());
+    let member3 = &fleet.members[2];
+    let gone = || async { member3.reached().await == ["10.2.0.1"] };
+    within(Duration::from_secs(60), "who does not return is withdrawn", gone).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,8 @@
 //!
 //! The hub holds the Service and the MultiClusterService, members confirm and report in the Works of their execution
 //! namespaces; from all that [`plan`] makes the Works that shall be there and the three conditions of Karmada's proposal. Slices go
-//! from every provision cluster that is alive to every consumption cluster but their own.
+//! from every provision cluster that is alive to every consumption cluster but their own. From a consumer that is not alive
+//! itself, or has only just returned, nothing is withdrawn: clusters may lose their way to the hub together.
 //!
 //! ```text
 //! Service template ── service::manifest ──► Work in every provision and consumption cluster's namespace
@@ -29,7 +30,6 @@ use tombolo_api::UnknownWord;
 use tombolo_api::condition::Desired;
 use tombolo_api::karmada::networking::{
     Clusters, MultiClusterService, NAME_LABEL, NAMESPACE_LABEL, PROVISION_LABEL, SpellingsDiffer,
-    WORK_PROVISION_CLUSTER_ANNOTATION,
 };
 use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
 use tombolo_api::karmada::work::{Work, WorkSpec, Workload};
@@ -55,6 +55,9 @@ pub use version::Version;
 pub struct Member {
     /// Whether it is alive.
     pub ready: bool,
+    /// Whether it was heard just now, and has been ready for so long that a cluster that lost its way to the hub together with it
+    /// would be heard by now, too.
+    pub settled: bool,
     /// The addresses it may have endpoints at.
     pub declared: Declared,
 }
@@ -93,6 +96,8 @@ pub struct Plan {
     pub left_out: BTreeMap<ClusterId, BTreeSet<Dropped>>,
     /// The addresses of the consumption clusters' load balancers; `None` if what was said of them stays.
     pub load_balancer: Option<LoadBalancerStatus>,
+    /// Whether some of what is kept goes once all that are alive have settled.
+    pub settling: bool,
 }
 
 /// Why nothing is done for a MultiClusterService.
@@ -138,6 +143,13 @@ impl<'a> View<'a> {
             Clusters::All => self.members.iter().map(|(id, member)| (id.as_str(), Some(member))).collect(),
             Clusters::Named(names) => names.into_iter().map(|name| (name, self.members.get(name))).collect(),
         }
+    }
+
+    /// The member in whose execution namespace a Work is.
+    fn holder(&self, work: &Work) -> Option<&'a Member> {
+        let namespace = work.metadata.namespace.as_ref();
+        let is_there = |id: &ClusterId| names::execution_namespace(id).as_ref() == namespace;
+        self.members.iter().find(|(id, _)| is_there(id)).map(|(_, member)| member)
     }
 
     fn annotation(&self, key: &str) -> Option<&'a String> {
@@ -190,13 +202,15 @@ fn as_before(view: &View<'_>, refusal: &Refusal) -> Option<Plan> {
 
 /// Nothing is written, and nothing goes but the slices of clusters that are not alive.
 fn refused(view: &View<'_>, refusal: &Refusal) -> Plan {
-    let lives = |source: &String| view.members.get(source.as_str()).is_some_and(|member| member.ready);
-    let source = |work: &Work| {
-        work.metadata.annotations.as_ref().and_then(|all| all.get(WORK_PROVISION_CLUSTER_ANNOTATION)).cloned()
-    };
-    let stays = view.works.iter().filter(|work| source(work).as_ref().is_none_or(lives));
-    let keep = stays.map(|work| place(work)).collect();
-    Plan { keep, conditions: conditions::refuse(view, refusal), ..Plan::default() }
+    let lives = |source: &str| view.members.get(source).is_some_and(|member| member.ready);
+    let mut plan = Plan { conditions: conditions::refuse(view, refusal), ..Plan::default() };
+    for work in view.works {
+        match slices::source(work) {
+            Some(source) if !lives(source) => slices::keep_for_now(view, work, &mut plan),
+            _ => _ = plan.keep.insert(place(work)),
+        }
+    }
+    plan
 }
 
 fn wanted<'a>(view: &View<'a>) -> Result<(Roles<'a>, Plan), Refusal> {

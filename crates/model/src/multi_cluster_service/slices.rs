@@ -129,6 +129,13 @@ pub(super) fn dispatch(view: &View<'_>, roles: &Roles<'_>, exposed: &Exposed, pl
             reported.filter_map(|work| Some((*work, read(work, &view.service())?))).collect();
         plan.keep.extend(reported.iter().map(|(work, _)| place(work)));
         if !member.ready {
+            let consumes = |work: &&&Work| {
+                let namespace = work.metadata.namespace.as_deref();
+                let consumers = roles.consumption.keys().filter_map(|name| view.members.get_key_value(*name));
+                consumers.into_iter().any(|(id, _)| names::execution_namespace(id).as_deref() == namespace)
+            };
+            let sent = view.works.iter().filter(|work| self::source(work) == Some(source.as_str()));
+            sent.filter(consumes).for_each(|work| keep_for_now(view, work, plan));
             continue;
         }
         let (admitted, surplus) = origin::admit_slices(reported.iter().map(|(_, slice)| slice), view.limits);
@@ -163,6 +170,20 @@ pub(super) fn dispatch(view: &View<'_>, roles: &Roles<'_>, exposed: &Exposed, pl
             plan.left_out.insert(source.clone(), left_out);
         }
     }
+}
+
+/// The cluster that the slice in a dispatched Work comes from.
+pub(super) fn source(work: &Work) -> Option<&str> {
+    let annotations = work.metadata.annotations.as_ref()?;
+    annotations.get(WORK_PROVISION_CLUSTER_ANNOTATION).map(String::as_str)
+}
+
+/// Keeps what a cluster sent that is silent, if whoever has it is silent, too, or has only just returned. When many lose their
+/// way to the hub together, none is to lose the others, and not for the time between their returns either.
+pub(super) fn keep_for_now(view: &View<'_>, work: &Work, plan: &mut Plan) {
+    let Some(holder) = view.holder(work).filter(|holder| !holder.settled) else { return };
+    plan.keep.insert(place(work));
+    plan.settling |= holder.ready;
 }
 
 fn is_report_from(work: &Work, namespace: &str) -> bool {

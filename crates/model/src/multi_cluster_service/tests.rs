@@ -58,7 +58,7 @@ impl World {
 
     fn with(mut self, names: &[&str], ready: bool) -> Self {
         for name in names {
-            self.members.insert(id(name), Member { ready, declared: Declared::Nothing });
+            self.members.insert(id(name), Member { ready, settled: ready, declared: Declared::Nothing });
         }
         self
     }

@@ -24,6 +24,8 @@ use crate::fleet::{Fleet, NAMESPACE};
 const DEATH: Duration = Duration::from_secs(45);
 /// Who was disturbed has to reach the others again first: two heartbeats and the longest retry of a watch.
 const RECOVERY: Duration = Duration::from_secs(50);
+/// From a consumer that was away as well nothing is withdrawn for so long after its return.
+const SETTLING: Duration = Duration::from_secs(30);
 /// One that has left is forgotten within so long.
 const LEAVE: Duration = Duration::from_secs(45);
 /// A report that is younger may not have been seen by whoever claims something.
@@ -236,7 +238,7 @@ impl Guard {
         members: &[Health],
         hub: &Health,
     ) -> Result<(), Broken> {
-        if !lasts(hub.well, DEATH) {
+        if !lasts(hub.well, DEATH + SETTLING) {
             return Ok(());
         }
         for (place, dead) in members.iter().enumerate().filter(|(_, health)| lasts(health.silent, DEATH)) {
@@ -244,7 +246,7 @@ impl Guard {
             for (consumer, sight) in sights.iter().enumerate() {
                 let slices = sight.slices.all();
                 let left = slices.iter().find(|slice| source(slice) == Some(name));
-                if let Some(left) = left.filter(|_| lasts(members[consumer].well, RECOVERY)) {
+                if let Some(left) = left.filter(|_| lasts(members[consumer].well, RECOVERY + SETTLING)) {
                     let what = format!(
                         "{} has {} although {name} is silent since {:?}",
                         fleet.members[consumer].name(),

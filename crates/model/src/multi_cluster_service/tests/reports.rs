@@ -31,7 +31,7 @@ fn what_is_left_out_of_a_report_is_told_with_its_reason() {
     let mut world = World::new(json!({})).reports("member1", "foo-a", 1).reports("member1", "foo-b", 1);
     assert_eq!(world.plan().left_out, BTreeMap::new());
     let declared = Declared::read(&["10.9.0.0/16".to_owned()]).0;
-    world.members.insert(id("member1"), Member { ready: true, declared });
+    world.members.insert(id("member1"), Member { ready: true, settled: true, declared });
     assert_eq!(world.plan().left_out, BTreeMap::from([(id("member1"), [Dropped::Undeclared].into())]));
     let works: Vec<&Work> = world.works.iter().collect();
     let limits = Limits { slices: 1, ..Limits::default() };

@@ -48,6 +48,27 @@ fn the_slices_of_a_provision_cluster_that_is_not_ready_are_withdrawn_and_kept_fo
 }
 
 #[test]
+fn clusters_that_fall_silent_together_keep_each_others_slices_until_those_that_return_have_settled() {
+    let world = World::new(json!({})).reports("member1", "foo-1", 1).settled(&[]);
+    let in_member2 = |world: &World| {
+        let plan = world.plan();
+        let kept = plan.keep.iter().any(|(namespace, _)| namespace == "karmada-es-member2");
+        (kept, plan.settling)
+    };
+    let mut world = world.with(&["member1", "member2"], false);
+    assert_eq!(in_member2(&world), (true, false));
+    assert_eq!(world.plan().keep.len(), 2, "its own report, and not what member3 has");
+    world.members.get_mut(&id("member2")).unwrap().ready = true;
+    assert_eq!(in_member2(&world), (true, true), "it has only just returned");
+    world.members.get_mut(&id("member2")).unwrap().settled = true;
+    assert_eq!(in_member2(&world), (false, false));
+
+    let mut world = world.with(&["member2"], false);
+    world.object.spec.service_consumption_clusters = vec!["member3".to_owned()];
+    assert_eq!(in_member2(&world), (false, false), "it does not consume any more");
+}
+
+#[test]
 fn a_slice_in_a_consumer_tells_where_it_comes_from_and_points_at_nothing_there() {
     let plan = World::new(json!({})).reports("member1", "foo-1", 7).plan();
     let is_slice = |work: &&Work| work.spec.workload.as_ref().unwrap().manifests[0]["kind"] == SLICE;
