@@ -193,7 +193,9 @@ fn is_report_from(work: &Work, namespace: &str) -> bool {
 /// The slice in a report, if it is one of this service.
 fn read(work: &Work, service: &ServiceRef) -> Option<EndpointSlice> {
     let manifest = work.spec.workload.as_ref()?.manifests.first()?;
-    let slice: EndpointSlice = serde_json::from_value(manifest.clone()).ok()?;
+    let mut slice: EndpointSlice = serde_json::from_value(manifest.clone()).ok()?;
+    // As old as its report: what is said of the original's age nobody can check.
+    slice.metadata.creation_timestamp.clone_from(&work.metadata.creation_timestamp);
     is_source(&slice, service).then_some(slice)
 }
 

@@ -43,6 +43,22 @@ fn what_is_left_out_of_a_report_is_told_with_its_reason() {
 }
 
 #[test]
+fn of_too_many_slices_those_that_were_reported_last_are_left_out() {
+    let mut world = World::new(json!({})).reports("member1", "foo-a", 1).reports("member1", "foo-b", 1);
+    for (age, work) in world.works.iter_mut().enumerate() {
+        work.metadata.creation_timestamp = Some(at(9 - i64::try_from(age).unwrap()));
+    }
+    let works: Vec<&Work> = world.works.iter().collect();
+    let limits = Limits { slices: 1, ..Limits::default() };
+    let (object, template) = (&world.object, world.template.as_ref());
+    let (members, unwritten) = (&world.members, &world.unwritten);
+    let plan = plan(&View { object, template, members, works: &works, limits: &limits, unwritten });
+    let names: Vec<&String> = plan.works.keys().map(|(_, name)| name).collect();
+    assert!(names.iter().any(|name| name.contains("member1-foo-b")), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains("member1-foo-a")), "{names:?}");
+}
+
+#[test]
 fn endpoints_without_an_exposed_port_are_told_and_not_sent() {
     let mut world = World::new(json!({"ports": [{"port": 80}]})).reports("member1", "foo-a", 1);
     assert_eq!(world.plan().left_out, BTreeMap::new(), "its port is the one that is exposed");
