@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A MultiClusterService that makes no sense is refused, and nothing is changed on its behalf until it does: a slip of the
-//! pen must not take a service down. One whose annotations make no sense goes on with those it had.
+//! pen must not take a service down. One whose annotations make no sense goes on with those it had, and one that lists ports
+//! which its Service does not have with the others, so that its endpoints are followed meanwhile.
 
 mod balancer;
 mod conditions;
@@ -32,7 +33,9 @@ use tombolo_api::karmada::networking::{
     Clusters, MultiClusterService, NAME_LABEL, NAMESPACE_LABEL, PROVISION_LABEL, SpellingsDiffer,
 };
 use tombolo_api::karmada::strategy::STRATEGY_ANNOTATION;
-use tombolo_api::karmada::work::{Work, WorkSpec, Workload};
+use tombolo_api::karmada::work::{
+    CONFLICT_RESOLUTION_ANNOTATION, ConflictResolution, Work, WorkSpec, Workload,
+};
 use tombolo_api::tombolo::{LOCAL_FIRST_MIN_READY_ANNOTATION, MANAGED_BY_LABEL, MANAGER, ServiceRef};
 
 use crate::address::{Declared, Dropped};
@@ -113,6 +116,8 @@ pub enum Refusal {
     Strategy(#[from] UnknownWord),
     #[error("annotation {0}")]
     MinReady(#[from] BadMinReady),
+    #[error("annotation {CONFLICT_RESOLUTION_ANNOTATION}: {0}")]
+    Resolution(UnknownWord),
 }
 
 /// The clusters of a list: each with what is known about it if it is a member.
@@ -185,17 +190,33 @@ pub fn plan(view: &View<'_>) -> Plan {
 /// The annotations that travel on Works: what the member needs to know to combine local and remote endpoints.
 const PASSED_ON: [&str; 2] = [STRATEGY_ANNOTATION, LOCAL_FIRST_MIN_READY_ANNOTATION];
 
-/// A service that is shared goes on with the words it had when the new ones are nobody's: its Works have them still.
+/// A service that is shared goes on with the words it had when the new ones are nobody's: its Works have them still. And with
+/// the ports that there are when others are listed, too.
 fn as_before(view: &View<'_>, refusal: &Refusal) -> Option<Plan> {
-    if !matches!(refusal, Refusal::Strategy(_) | Refusal::MinReady(_)) {
-        return None;
-    }
     let former = view.works.iter().find(|work| !is_collected(work))?;
-    let former = former.metadata.annotations.clone().unwrap_or_default();
     let mut object = view.object.clone();
     let annotations = object.metadata.annotations.get_or_insert_default();
-    annotations.retain(|key, _| !PASSED_ON.contains(&key.as_str()));
-    annotations.extend(former.into_iter().filter(|(key, _)| PASSED_ON.contains(&key.as_str())));
+    match refusal {
+        Refusal::Strategy(_) | Refusal::MinReady(_) => {
+            let former = former.metadata.annotations.clone().unwrap_or_default();
+            annotations.retain(|key, _| !PASSED_ON.contains(&key.as_str()));
+            annotations.extend(former.into_iter().filter(|(key, _)| PASSED_ON.contains(&key.as_str())));
+        }
+        Refusal::Resolution(_) => {
+            annotations.remove(CONFLICT_RESOLUTION_ANNOTATION);
+            let former = view.works.iter().find_map(|work| service::resolution_in(work));
+            let former = former.map(|word| (CONFLICT_RESOLUTION_ANNOTATION.to_owned(), word.to_owned()));
+            annotations.extend(former);
+        }
+        Refusal::Ports(_) => {
+            object.spec.ports.retain(|port| view.template.is_some_and(|found| service::has(found, port)));
+            // No list at all would mean every port.
+            if object.spec.ports.is_empty() {
+                return None;
+            }
+        }
+        Refusal::Spellings(_) | Refusal::Balancer(_) => return None,
+    }
     let (_, plan) = wanted(&View { object: &object, ..view.clone() }).ok()?;
     Some(Plan { conditions: conditions::refuse(view, refusal), ..plan })
 }
@@ -218,6 +239,8 @@ fn wanted<'a>(view: &View<'a>) -> Result<(Roles<'a>, Plan), Refusal> {
     let annotations = view.object.metadata.annotations.clone().unwrap_or_default();
     strategy::of_multi_cluster_service(&annotations)?;
     MinReady::read(&annotations)?;
+    let resolution = annotations.get(CONFLICT_RESOLUTION_ANNOTATION);
+    resolution.map(|word| word.parse::<ConflictResolution>()).transpose().map_err(Refusal::Resolution)?;
     let mut plan = Plan::default();
     let Some(template) = view.template else { return Ok((roles, plan)) };
     let exposed = service::exposed(&view.object.spec.ports, template)?;

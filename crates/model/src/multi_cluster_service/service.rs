@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use tombolo_api::karmada::MANAGED_LABEL;
 use tombolo_api::karmada::networking::ExposurePort;
-use tombolo_api::karmada::work::{CONFLICT_RESOLUTION_ANNOTATION, NAME_ANNOTATION, NAMESPACE_ANNOTATION};
+use tombolo_api::karmada::work::{
+    CONFLICT_RESOLUTION_ANNOTATION, NAME_ANNOTATION, NAMESPACE_ANNOTATION, Work,
+};
 use tombolo_api::service::{HEADLESS, LAST_APPLIED_ANNOTATION};
 use tombolo_api::tombolo::{
     ADOPTED_ANNOTATION, LOAD_BALANCER_RECORD_ANNOTATION, MANAGED_BY_LABEL, NATIVE_IMPORT_LABEL,
@@ -62,22 +64,38 @@ pub(super) fn exposed(listed: &[ExposurePort], template: &Service) -> Result<Exp
     if listed.is_empty() {
         return Ok(Exposed::All);
     }
-    let ports = template.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
-    let ports: Vec<&ServicePort> = ports.collect();
     let mut names = BTreeSet::new();
     for wish in listed {
-        let name = wish.name.as_deref().filter(|name| !name.is_empty());
-        let is_meant = |port: &&&ServicePort| {
-            port.port == wish.port && name.is_none_or(|name| port.name.as_deref() == Some(name))
-        };
-        let mut meant = ports.iter().filter(is_meant).peekable();
+        let mut meant = meant(wish, template).peekable();
         if meant.peek().is_none() {
-            let name = name.map(|name| format!(" {name}")).unwrap_or_default();
+            let name = called(wish).map(|name| format!(" {name}")).unwrap_or_default();
             return Err(Unlisted(format!("port{name} {}", wish.port)));
         }
         names.extend(meant.map(|port| port.name.clone().unwrap_or_default()));
     }
     Ok(Exposed::Named(names))
+}
+
+/// Whether the Service has a port that is meant.
+pub(super) fn has(template: &Service, wish: &ExposurePort) -> bool {
+    meant(wish, template).next().is_some()
+}
+
+fn meant<'a>(wish: &'a ExposurePort, template: &'a Service) -> impl Iterator<Item = &'a ServicePort> {
+    let ports = template.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+    ports.filter(|port| {
+        port.port == wish.port && called(wish).is_none_or(|name| port.name.as_deref() == Some(name))
+    })
+}
+
+fn called(wish: &ExposurePort) -> Option<&str> {
+    wish.name.as_deref().filter(|name| !name.is_empty())
+}
+
+/// The resolution of conflicts that the manifest in a Work asks for.
+pub(super) fn resolution_in(work: &Work) -> Option<&str> {
+    let manifest = work.spec.workload.as_ref()?.manifests.first()?;
+    manifest["metadata"]["annotations"][CONFLICT_RESOLUTION_ANNOTATION].as_str()
 }
 
 /// The object that a Work at `place` carries, and whether it shall have a load balancer.
