@@ -134,11 +134,11 @@ impl Announcer {
         if self.yielded.contains(&address) {
             return false;
         }
-        let runners =
-            roster.live.iter().filter(|(node, _)| allowed.contains(*node)).map(|(node, claims)| Runner {
-                node,
-                holds: if *node == config.node { mine.contains(&address) } else { claims.contains(&address) },
-            });
+        let may = |node: &String| allowed.contains(node) && !roster.mute.contains(node);
+        let runners = roster.live.iter().filter(|(node, _)| may(node)).map(|(node, claims)| Runner {
+            node,
+            holds: if *node == config.node { mine.contains(&address) } else { claims.contains(&address) },
+        });
         elect(address, runners, config.preemptive) == Some(config.node.as_str())
     }
 }

@@ -94,6 +94,7 @@ impl Balancer {
             let (stopping, stopped) = watch::channel(false);
             let (roster, roster_seen) = watch::channel(Roster::default());
             let (mine, mine_seen) = watch::channel(BTreeSet::new());
+            let (mute, mute_seen) = watch::channel(false);
             let (rivals, rivals_heard) = mpsc::channel(MOST_RIVALS);
             let announcer = Announcer::new(&shared, roster_seen.clone(), mine, rivals_heard);
             let (services, pools) = (provider::listen(&shared), pools::listen(&shared));
@@ -105,12 +106,13 @@ impl Balancer {
                     announce_every: shared.config.announce_every,
                     mine: mine_seen.clone(),
                     rivals,
+                    mute,
                     metrics: shared.metrics.clone(),
                 };
                 tasks.spawn(speaker.run());
             }
             let mut closing = JoinSet::new();
-            closing.spawn(roster::beat(shared.clone(), mine_seen, stopped.clone()));
+            closing.spawn(roster::beat(shared.clone(), mine_seen, mute_seen, stopped.clone()));
             let all = shared.clone();
             tasks.spawn(async move {
                 all.synced().await;

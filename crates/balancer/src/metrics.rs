@@ -19,6 +19,7 @@ pub struct Metrics {
     answers: Family<Labels, Counter>,
     announcements: Family<Labels, Counter>,
     rivals: Counter,
+    links: Gauge,
 }
 
 impl Metrics {
@@ -38,6 +39,11 @@ impl Metrics {
         registry.register("assigned_addresses", "Addresses in use, by pool", self.assigned.clone());
         registry.register("status_writes", "Statuses of Services written", self.writes.clone());
         registry.register("announced_addresses", "Addresses this node answers for", self.announced.clone());
+        registry.register(
+            "links",
+            "Links this node answers on; with none it leaves all addresses to others",
+            self.links.clone(),
+        );
         registry.register("answers", "Questions for link addresses answered, by link", self.answers.clone());
         registry.register(
             "announcements",
@@ -85,6 +91,10 @@ impl Metrics {
 
     pub(crate) fn count_announcement(&self, link: &str) {
         self.announcements.get_or_create(&[("link", link.to_owned())]).inc();
+    }
+
+    pub(crate) fn note_links(&self, count: usize) {
+        self.links.set(count as i64);
     }
 
     pub(crate) fn count_rival(&self) {

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
@@ -18,8 +19,8 @@ use tokio::time::{Instant, sleep};
 use tombolo_api::loadbalancer::{Feature, Service};
 use tombolo_api::tombolo::{LOAD_BALANCER_RECORD_ANNOTATION, ServiceRef};
 use tombolo_model::balancer::{
-    Around, Concern, Decision, Ledger, Phase, Pool, Pools, Wish, addresses, concern, decide, forget, sharing,
-    unreleasable,
+    Around, Concern, Decision, Herald, Ledger, Phase, Pool, Pools, Wish, concern, decide, forget,
+    node_addresses, rightful, sharing, unannounced, unreleasable,
 };
 use tombolo_runtime::{Controller, Events, Key, Next, Queue, unless_gone};
 
@@ -31,7 +32,20 @@ use crate::shared::{Shared, WRITER, locked};
 const COUNT_AFTER: Duration = Duration::from_millis(100);
 
 /// What the provider has to look at, kept while another one leads.
-pub(crate) type Work = Arc<Queue<Key>>;
+#[derive(Clone)]
+pub(crate) struct Work {
+    services: Arc<Queue<Key>>,
+    /// Rung when a Node has changed.
+    nodes: Arc<Notify>,
+}
+
+/// What the nodes are like.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Ground {
+    /// Why none of them announces addresses, if none does.
+    unannounced: Option<String>,
+    addresses: BTreeSet<IpAddr>,
+}
 
 /// The controller of LoadBalancer Services.
 pub(crate) struct Provider {
@@ -41,6 +55,7 @@ pub(crate) struct Provider {
     /// Rung when there is something new to count.
     changed: Arc<Notify>,
     roster: watch::Receiver<Roster>,
+    ground: watch::Sender<Arc<Ground>>,
     used: Used,
     events: Events,
 }
@@ -58,7 +73,7 @@ struct State {
 
 /// What there is to look at, from now on.
 pub(crate) fn listen(shared: &Arc<Shared>) -> Work {
-    let work: Work = Arc::new(Queue::new());
+    let work: Arc<Queue<Key>> = Arc::new(Queue::new());
     let add = work.clone();
     shared.services.listen(move |service| add.add(Key::of(service)));
     let (add, services) = (work.clone(), shared.services.clone());
@@ -72,7 +87,10 @@ pub(crate) fn listen(shared: &Arc<Shared>) -> Work {
             add_all(&add, &services.within(&new.name_any()));
         }
     });
-    work
+    let nodes = Arc::new(Notify::new());
+    let ring = nodes.clone();
+    shared.nodes.listen(move |_| ring.notify_one());
+    Work { services: work, nodes }
 }
 
 fn add_all(work: &Queue<Key>, services: &[Arc<Service>]) {
@@ -84,10 +102,12 @@ impl Provider {
     pub(crate) fn new(shared: &Arc<Shared>, work: Work, roster: watch::Receiver<Roster>, used: Used) -> Self {
         let config = &shared.config;
         let events = Events::new(shared.client.clone(), config.clock.clone(), WRITER, &config.instance);
-        let ledger = load(shared);
-        add_all(&work, &shared.services.all());
+        let ground = survey(shared, &roster.borrow());
+        let ledger = load(shared, &ground.addresses);
+        add_all(&work.services, &shared.services.all());
         let state = Arc::new(Mutex::new(State { ledger, ..State::default() }));
-        Self { shared: shared.clone(), work, state, changed: Arc::default(), roster, used, events }
+        let ground = watch::Sender::new(Arc::new(ground));
+        Self { shared: shared.clone(), work, state, changed: Arc::default(), roster, ground, used, events }
     }
 
     /// Counts what there is, a moment after it has changed: counting with every change would take longer than changing.
@@ -106,16 +126,20 @@ impl Provider {
         }
     }
 
-    /// Looks at everything again when the first node begins to announce, or the last one ends.
+    /// Looks at everything again when the first node begins to announce, or the last one ends or may not any more.
     pub(crate) fn watch_nodes(&self) -> impl Future<Output = ()> + Send + 'static {
         let (mut roster, shared, work) = (self.roster.clone(), self.shared.clone(), self.work.clone());
+        let known = self.ground.clone();
         async move {
-            let mut announcing = !roster.borrow().live.is_empty();
-            while roster.changed().await.is_ok() {
-                let now = !roster.borrow().live.is_empty();
-                if now != announcing {
-                    announcing = now;
-                    add_all(&work, &shared.services.all());
+            loop {
+                let next = survey(&shared, &roster.borrow_and_update());
+                let before = known.send_replace(Arc::new(next));
+                if before.unannounced != known.borrow().unannounced {
+                    add_all(&work.services, &shared.services.all());
+                }
+                tokio::select! {
+                    changed = roster.changed() => if changed.is_err() { return },
+                    () = work.nodes.notified() => {}
                 }
             }
         }
@@ -138,6 +162,7 @@ impl Provider {
 
     fn decide(&self, key: &Key, service: &Service) -> Decision {
         let labels = self.shared.labels_of(&key.namespace);
+        let ground = self.ground.borrow().clone();
         let mut state = locked(&self.state);
         let built = state.building.get(key).filter(|(_, due)| *due <= Instant::now());
         let built = built.map(|(mark, _)| mark.clone());
@@ -146,9 +171,10 @@ impl Provider {
             class: self.shared.class(),
             namespace_labels: &labels,
             built: built.as_deref(),
-            announcing: !self.roster.borrow().live.is_empty(),
+            unannounced: ground.unannounced.as_deref(),
+            nodes: &ground.addresses,
         };
-        state.ledger.set_pools(self.pools());
+        state.ledger.set_pools(pools(&self.shared));
         let had = state.ledger.addresses_of(&reference(key));
         let decision = decide(service, &mut state.ledger, &around);
         self.note(&mut state, key, &had, &decision);
@@ -175,7 +201,7 @@ impl Provider {
         state.phases.insert(key.clone(), said);
         self.changed.notify_one();
         if had.iter().any(|address| !has.contains(address)) {
-            state.wanting.iter().filter(|other| *other != key).for_each(|other| self.work.add(other.clone()));
+            state.wanting.iter().filter(|other| *other != key).for_each(|other| self.work.services.add(other.clone()));
         }
     }
 
@@ -188,13 +214,8 @@ impl Provider {
             self.changed.notify_one();
         }
         if state.ledger.release(&reference(key)) {
-            state.wanting.iter().for_each(|other| self.work.add(other.clone()));
+            state.wanting.iter().for_each(|other| self.work.services.add(other.clone()));
         }
-    }
-
-    fn pools(&self) -> Pools {
-        let pools = self.shared.pools.all();
-        Pools::read(pools.iter().map(|pool| &**pool)).0
     }
 
     /// Takes everything of ours off a Service, and its address back.
@@ -247,16 +268,37 @@ fn changes(desired: &Service) -> Value {
 }
 
 /// The addresses that Services have, the oldest Service first: of two that have one, it keeps it.
-fn load(shared: &Shared) -> Ledger {
+fn load(shared: &Shared, nodes: &BTreeSet<IpAddr>) -> Ledger {
     let mut ledger = Ledger::new(shared.config.capabilities.most_addresses);
+    let pools = pools(shared);
     let mut services = shared.services.all();
     services.retain(|service| concern(service, shared.class()) != Concern::None);
     services.sort_by_key(|service| service.creation_timestamp().map(|time| time.0));
     for service in services {
         let terms = sharing(&service, &Wish::read(&service));
-        ledger.keep(&reference(&Key::of(&*service)), &addresses(&service), &terms);
+        let key = Key::of(&*service);
+        let has = rightful(&service, &pools, &shared.labels_of(&key.namespace), nodes);
+        ledger.keep(&reference(&key), &has, &terms);
     }
     ledger
+}
+
+fn pools(shared: &Shared) -> Pools {
+    let pools = shared.pools.all();
+    Pools::read(pools.iter().map(|pool| &**pool)).0
+}
+
+/// What the nodes are like at the moment.
+fn survey(shared: &Shared, roster: &Roster) -> Ground {
+    let nodes = shared.nodes.all();
+    let named: BTreeMap<String, &Node> = nodes.iter().map(|node| (node.name_any(), &**node)).collect();
+    let heralds = roster.live.keys().map(|name| Herald {
+        name,
+        node: named.get(name).copied(),
+        mute: roster.mute.contains(name),
+    });
+    let addresses = nodes.iter().flat_map(|node| node_addresses(node)).collect();
+    Ground { unannounced: unannounced(heralds), addresses }
 }
 
 /// Whether an address that is freed might be what the Service waits for.
@@ -277,7 +319,7 @@ impl Controller for Provider {
     const NAME: &'static str = "load balancers";
 
     fn queue(&self) -> &Queue<Key> {
-        &self.work
+        &self.work.services
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next, Error> {

@@ -15,7 +15,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
-use tombolo_api::tombolo::{ANNOUNCED_ANNOTATION, ANNOUNCER_LABEL};
+use tombolo_api::tombolo::{ANNOUNCED_ANNOTATION, ANNOUNCER_LABEL, MUTE_ANNOTATION};
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{Beat, Liveness, Patience, Pulse};
 use tombolo_runtime::{Key, with_causes};
@@ -33,6 +33,8 @@ pub(crate) type Claims = BTreeMap<String, BTreeSet<IpAddr>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roster {
     pub(crate) live: Claims,
+    /// Those of them that have no link to answer on.
+    pub(crate) mute: BTreeSet<String>,
     /// Whether the API server can be heard.
     pub(crate) in_contact: bool,
 }
@@ -40,9 +42,13 @@ pub(crate) struct Roster {
 impl Roster {
     /// Takes over what the live nodes say by now.
     pub(crate) fn refresh(&mut self, leases: &[Arc<Lease>]) {
-        for (node, claims) in leases.iter().filter_map(|lease| Some((node_of(lease)?, claims_of(lease)))) {
+        self.mute.clear();
+        for (node, lease) in leases.iter().filter_map(|lease| Some((node_of(lease)?, lease))) {
             if let Some(known) = self.live.get_mut(&node) {
-                *known = claims;
+                *known = claims_of(lease);
+                if is_mute(lease) {
+                    self.mute.insert(node);
+                }
             }
         }
     }
@@ -52,6 +58,7 @@ impl Roster {
 pub(crate) async fn beat(
     shared: Arc<Shared>,
     mut claims: watch::Receiver<BTreeSet<IpAddr>>,
+    mut mute: watch::Receiver<bool>,
     mut stop: watch::Receiver<bool>,
 ) {
     shared.synced().await;
@@ -62,20 +69,23 @@ pub(crate) async fn beat(
         tokio::select! {
             _ = ticks.tick() => {}
             Ok(()) = claims.changed() => claimed = claims.borrow_and_update().clone(),
+            Ok(()) = mute.changed() => {}
             _ = stop.changed() => break,
         }
-        renew(&shared, &shared.config.node, &claimed).await;
+        let mute = *mute.borrow_and_update();
+        let said = if mute { &BTreeSet::new() } else { &claimed };
+        renew(&shared, &shared.config.node, said, mute).await;
     }
-    renew(&shared, "", &BTreeSet::new()).await;
+    renew(&shared, "", &BTreeSet::new(), false).await;
 }
 
 /// One renewal; one that takes too long is given up for the next.
-async fn renew(shared: &Shared, holder: &str, claims: &BTreeSet<IpAddr>) {
+async fn renew(shared: &Shared, holder: &str, claims: &BTreeSet<IpAddr>, mute: bool) {
     let config = &shared.config;
     let api: Api<Lease> = Api::namespaced(shared.client.clone(), &config.namespace);
     let name = lease_of(&config.node);
     let claims: Vec<String> = claims.iter().map(ToString::to_string).collect();
-    let lease = json!({
+    let mut lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {
             "name": name, "labels": {ANNOUNCER_LABEL: "true"},
@@ -86,6 +96,9 @@ async fn renew(shared: &Shared, holder: &str, claims: &BTreeSet<IpAddr>) {
             "leaseDurationSeconds": config.dead_after.as_secs().max(1),
         },
     });
+    if mute {
+        lease["metadata"]["annotations"][MUTE_ANNOTATION] = json!("true");
+    }
     let params = PatchParams::apply(WRITER).force();
     let patch = Patch::Apply(&lease);
     let written = timeout(config.dead_after, api.patch(&name, &params, &patch)).await;
@@ -140,7 +153,10 @@ impl Keeper {
             alive.then(|| (node, claims_of(lease)))
         });
         let live = live.collect();
-        Roster { live, in_contact: now.saturating_sub(self.heard_at) < self.shared.config.dead_after }
+        let in_contact = now.saturating_sub(self.heard_at) < self.shared.config.dead_after;
+        let mut roster = Roster { live, mute: BTreeSet::new(), in_contact };
+        roster.refresh(&leases);
+        roster
     }
 
     /// Whoever hears itself hears the others, too: all heartbeats come over one watch.
@@ -191,4 +207,8 @@ fn node_of(lease: &Lease) -> Option<String> {
 pub(crate) fn claims_of(lease: &Lease) -> BTreeSet<IpAddr> {
     let claimed = lease.annotations().get(ANNOUNCED_ANNOTATION).map(String::as_str).unwrap_or_default();
     claimed.split(',').filter_map(|address| address.parse().ok()).collect()
+}
+
+fn is_mute(lease: &Lease) -> bool {
+    lease.annotations().contains_key(MUTE_ANNOTATION)
 }

@@ -112,6 +112,10 @@ fn what_cannot_work_is_said_at_the_start() {
 #[test]
 fn it_gives_a_service_an_address_and_says_good_bye() {
     isolated(|| {
+        // A link to answer on: without, nothing would be left to this node.
+        run("ip", &["link", "add", "wire0", "type", "veth", "peer", "name", "wire1"]);
+        run("ip", &["address", "add", "192.0.2.1/24", "dev", "wire0"]);
+        run("ip", &["link", "set", "wire0", "up"]);
         let world = World::new("address");
         world.runtime.block_on(world.cluster.define(&crd::crds()));
         world.create::<Namespace>(&world.api(), json!({"metadata": {"name": "tombolo-system"}}));

@@ -126,6 +126,9 @@ pub const ANNOUNCER_LABEL: &str = "tombolo.dev/announcer";
 /// Annotation of such a Lease: the addresses that the node announces.
 pub const ANNOUNCED_ANNOTATION: &str = "tombolo.dev/announced";
 
+/// Annotation of such a Lease: the node has no link to answer on, so nothing is left to it.
+pub const MUTE_ANNOTATION: &str = "tombolo.dev/mute";
+
 /// Annotation of a Service: the steps at which the load balancer provider shall fail (KEP-4631, Test Plan, e2e tests,
 /// "intentionally failing").
 pub const FAIL_ANNOTATION: &str = "tombolo.dev/fail";

@@ -11,7 +11,7 @@ mod packet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -36,6 +36,9 @@ const BURST: [Duration; 6] = [
 /// How often to look for new links.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// A node without a voice after so many looks has none: one that broke off is back after the next.
+const SILENT_LOOKS: u32 = 2;
+
 /// Whether this process may open packet sockets in the network namespace of the calling thread.
 pub fn try_sockets() -> io::Result<()> {
     packet::try_open()
@@ -50,6 +53,8 @@ pub(crate) struct Speaker {
     pub(crate) mine: watch::Receiver<BTreeSet<IpAddr>>,
     /// Where addresses go that somebody else was heard announcing.
     pub(crate) rivals: mpsc::Sender<IpAddr>,
+    /// Whether there is no link to answer on.
+    pub(crate) mute: watch::Sender<bool>,
     pub(crate) metrics: Metrics,
 }
 
@@ -64,20 +69,41 @@ impl Speaker {
             }
             Err(error) => {
                 tracing::error!(%error, "the links of this node cannot be read: it answers for nothing");
+                self.mute.send_replace(true);
                 return std::future::pending().await;
             }
         };
         let mut voices: BTreeMap<u32, (Link, AbortHandle)> = BTreeMap::new();
         let macs = watch::Sender::new(Arc::new(BTreeSet::new()));
+        let working = Arc::new(());
         let mut looks = interval(LOOK_EVERY);
+        let mut silent_looks = 0_u32;
+        looks.tick().await;
         loop {
-            looks.tick().await;
             match links.find().await {
-                Ok(found) => self.follow(&found, &mut voices, &macs, &mut tasks),
+                Ok(found) => self.follow(&found, &mut voices, &macs, &working, &mut tasks),
                 Err(error) => tracing::warn!(%error, "the links of this node could not be read"),
             }
             while tasks.try_join_next().is_some() {}
             voices.retain(|_, (_, voice)| !voice.is_finished());
+            looks.tick().await;
+            // Counted a while after the look: a voice is one once it has its sockets.
+            let count = Arc::strong_count(&working) - 1;
+            self.metrics.note_links(count);
+            silent_looks = if count == 0 { silent_looks + 1 } else { 0 };
+            self.tell(silent_looks >= SILENT_LOOKS);
+        }
+    }
+
+    /// Tells the others when there is no voice, or one again.
+    fn tell(&self, mute: bool) {
+        if self.mute.send_replace(mute) == mute {
+            return;
+        }
+        if mute {
+            tracing::warn!(chosen = ?self.links, "this node has no link to answer on: it leaves all addresses to others");
+        } else {
+            tracing::info!("this node has a link to answer on again");
         }
     }
 
@@ -87,6 +113,7 @@ impl Speaker {
         found: &BTreeMap<u32, Link>,
         voices: &mut BTreeMap<u32, (Link, AbortHandle)>,
         macs: &watch::Sender<Arc<BTreeSet<Mac>>>,
+        working: &Arc<()>,
         tasks: &mut JoinSet<()>,
     ) {
         macs.send_replace(Arc::new(found.values().map(|link| link.mac).collect()));
@@ -105,6 +132,7 @@ impl Speaker {
                     index: *index,
                     link: link.clone(),
                     macs: macs.subscribe(),
+                    working: Arc::downgrade(working),
                 };
                 voices.insert(*index, (link.clone(), tasks.spawn(voice.run())));
             }
@@ -119,6 +147,8 @@ struct Voice {
     link: Link,
     /// Those of all links of this node: what it hears from itself is no rival's.
     macs: watch::Receiver<Arc<BTreeSet<Mac>>>,
+    /// Held by every voice that has its sockets, so that they can be counted.
+    working: Weak<()>,
 }
 
 impl Voice {
@@ -132,7 +162,8 @@ impl Voice {
     async fn speak(mut self) -> io::Result<()> {
         let arp = PacketSocket::open(self.index, Traffic::Arp)?;
         let discovery = PacketSocket::open(self.index, Traffic::NeighbourDiscovery)?;
-        let mut groups = Groups::new(self.index)?;
+        let mut groups = Groups::new(self.index);
+        let _working = self.working.upgrade();
         let mut schedule = Schedule::default();
         let mut periodic = interval(self.speaker.announce_every);
         periodic.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tombolo_balancer::Config;
 use tombolo_testkit::timely;
 
-use crate::world::{FAILED, NORMAL, Running, World, addresses, create, wait};
+use crate::world::{FAILED, NORMAL, Running, World, addresses, create, message, wait};
 
 const LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
@@ -220,4 +220,32 @@ async fn with_the_local_policy_only_nodes_with_ready_endpoints_answer() {
         wait(async || announcer(&world, &running, &address).await == node).await;
     }
     assert_eq!(crate::world::said(&world.get("web").await), NORMAL, "endpoints do not matter for that");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_node_may_answer_nothing_is_said_to_serve() {
+    let world = World::new(&["192.0.2.7"]).await;
+    exclude(&world, "node1", Some("")).await;
+    let _running = world.start_with(world.config("node1"));
+    world.service("web", json!({})).await;
+    let why = message(&world.until("web", FAILED).await);
+    assert_eq!(why, format!("no node announces addresses: node1 has the label {LABEL}"));
+    exclude(&world, "node1", None).await;
+    world.until("web", NORMAL).await;
+    exclude(&world, "node1", Some("")).await;
+    assert_eq!(addresses(&world.until("web", FAILED).await), ["192.0.2.7"], "it is kept for better times");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_link_leaves_all_addresses_to_others() {
+    let world = World::new(&["192.0.2.7"]).await;
+    let links = vec!["absent0".to_owned()];
+    let mute = Config { speak: true, links, elect_leader: true, ..world.config("node1") };
+    let mut running = BTreeMap::from([("node1".to_owned(), world.start_with(mute))]);
+    world.service("web", json!({})).await;
+    let why = message(&world.until("web", FAILED).await);
+    assert_eq!(why, "no node announces addresses: node1 has no link to answer on");
+    running.insert("node2".to_owned(), start_one(&world, "node2", false).await);
+    world.until("web", NORMAL).await;
+    assert_eq!(announcer(&world, &running, "192.0.2.7").await, "node2");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tombolo_api::loadbalancer::Profile;
 use tombolo_balancer::Config;
@@ -68,6 +69,18 @@ async fn who_has_an_address_keeps_it_before_newcomers_get_any() {
     let newcomer = world.until("a-newcomer", &format!("{NORMAL} D=True/LoadBalancerIPNotSupported")).await;
     assert_eq!(addresses(&newcomer), ["192.0.2.0"]);
     assert_eq!(addresses(&world.get("holder").await), ["192.0.2.1"]);
+}
+
+/// The provider that comes with k3s, for one, writes addresses of nodes.
+#[tokio::test]
+async fn what_another_provider_left_in_the_status_is_not_announced() {
+    let world = World::new(&["192.0.2.0/31"]).await;
+    world.service("web", json!({})).await;
+    let left = json!({"status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}});
+    let params = PatchParams::default();
+    world.services().patch_status("web", &params, &Patch::Merge(left)).await.unwrap();
+    let _running = world.start(Profile::Full);
+    assert_eq!(addresses(&world.until("web", NORMAL).await), ["192.0.2.0"]);
 }
 
 /// Row G6 of the reference: whoever waits in vain concludes that there is nobody.

@@ -10,6 +10,7 @@ use tombolo_api::loadbalancer::{Condition, Service};
 use tombolo_api::mcs::SOURCE_CLUSTER_LABEL;
 
 use super::concern::{Concern, concern};
+use crate::verdict::listing;
 
 /// Label of a node that shall take no traffic of load balancers (well-known label of Kubernetes).
 const EXCLUDED_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -59,9 +60,50 @@ pub fn local_nodes<'a>(slices: impl IntoIterator<Item = &'a EndpointSlice>) -> B
 
 /// Whether a node may take traffic of load balancers at all. One that is not ready may: its proxy goes on without it.
 pub fn may_announce(node: &Node) -> bool {
+    forbidden(node).is_none()
+}
+
+/// Why a node may not.
+fn forbidden(node: &Node) -> Option<String> {
     let labels = node.metadata.labels.as_ref();
-    let excluded = labels.and_then(|labels| labels.get(EXCLUDED_LABEL)).is_some_and(|value| value != "false");
+    if labels.and_then(|labels| labels.get(EXCLUDED_LABEL)).is_some_and(|value| value != "false") {
+        return Some(format!("has the label {EXCLUDED_LABEL}"));
+    }
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let leaving = taints.into_iter().flatten().any(|taint| taint.key == LEAVING_TAINT);
-    !excluded && !leaving && node.metadata.deletion_timestamp.is_none()
+    (leaving || node.metadata.deletion_timestamp.is_some()).then(|| "is about to be removed".to_owned())
+}
+
+/// A node whose balancer runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Herald<'a> {
+    pub name: &'a str,
+    /// `None`: there is no such Node.
+    pub node: Option<&'a Node>,
+    /// Whether it has no link to answer on.
+    pub mute: bool,
+}
+
+/// Why no node announces addresses; `None` if any does.
+pub fn unannounced<'a>(heralds: impl IntoIterator<Item = Herald<'a>>) -> Option<String> {
+    let mut reasons = Vec::new();
+    for Herald { name, node, mute } in heralds {
+        let why = match node {
+            _ if mute => Some("has no link to answer on".to_owned()),
+            None => Some("is no Node of the cluster".to_owned()),
+            Some(node) => forbidden(node),
+        };
+        reasons.push(format!("{name} {}", why?));
+    }
+    let why = match reasons.is_empty() {
+        true => "tombolo balancer has to run on one at least".to_owned(),
+        false => listing(reasons.into_iter(), ", "),
+    };
+    Some(format!("no node announces addresses: {why}"))
+}
+
+/// The addresses that a node says it has.
+pub fn node_addresses(node: &Node) -> impl Iterator<Item = IpAddr> {
+    let status = node.status.as_ref().and_then(|status| status.addresses.as_ref());
+    status.into_iter().flatten().filter_map(|address| address.address.parse().ok())
 }

@@ -4,7 +4,7 @@
 //! returns, and looks again after a while if the decision says so. Nothing is remembered between two looks but the ledger
 //! and whether a slow step has been waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -15,6 +15,7 @@ use tombolo_api::tombolo::{LOAD_BALANCER_RECORD_ANNOTATION, ServiceRef};
 use super::capabilities::{Capabilities, Pace};
 use super::fingerprint::{seen, serves};
 use super::ledger::{Claim, Ledger, Sharing};
+use super::pools::Pools;
 use super::record::Record;
 use super::report::{Phase, Report, clear};
 use super::settle::{Settled, settle};
@@ -30,8 +31,10 @@ pub struct Around<'a> {
     pub namespace_labels: &'a BTreeMap<String, String>,
     /// The mark ([`serves`]) of a slow step that has been waited for.
     pub built: Option<&'a str>,
-    /// Whether any node announces addresses.
-    pub announcing: bool,
+    /// Why no node announces addresses, if none does: [`unannounced`](super::unannounced()).
+    pub unannounced: Option<&'a str>,
+    /// The addresses of nodes.
+    pub nodes: &'a BTreeSet<IpAddr>,
 }
 
 /// What is to be said about a Service's load balancer.
@@ -54,8 +57,9 @@ pub fn decide(service: &Service, ledger: &mut Ledger, around: &Around<'_>) -> De
     if wish.fail.contains(&FailStep::Allocate) {
         return look.nothing(ledger, Phase::Failed(on_purpose(FailStep::Allocate)));
     }
-    let before = (look.owner(), addresses(service), sharing(service, &wish));
-    let grant = ledger.assign(&look.claim(&wish, &terms, before.2.clone()));
+    let has = rightful(service, ledger.pools(), around.namespace_labels, around.nodes);
+    let before = (look.owner(), has, sharing(service, &wish));
+    let grant = ledger.assign(&look.claim(&wish, &terms, before.1.clone(), before.2.clone()));
     match settle(&wish, &terms, &grant) {
         Settled::Refuse(why) => look.nothing(ledger, Phase::Refused(why.join("; "))),
         Settled::Fail(why) => look.nothing(ledger, Phase::Failed(why)),
@@ -96,6 +100,30 @@ pub fn addresses(service: &Service) -> Vec<IpAddr> {
     service.ingress().iter().filter_map(|entry| entry.ip.as_deref()?.parse().ok()).collect()
 }
 
+/// Those of them that a Service keeps.
+///
+/// One that no pool has for it stays only where a provider of ours served before, and never if it is a node's: other providers, as
+/// the one that comes with k3s, write addresses of nodes there, and whoever answered for these would cut the nodes off.
+pub fn rightful(
+    service: &Service,
+    pools: &Pools,
+    namespace_labels: &BTreeMap<String, String>,
+    nodes: &BTreeSet<IpAddr>,
+) -> Vec<IpAddr> {
+    let served = Record::of(service).is_some_and(|record| !record.serves.is_empty());
+    let mut addresses = addresses(service);
+    addresses.retain(|address| {
+        let admitted = pools.admitting(*address, namespace_labels, labels(service)).is_some();
+        admitted || (served && !nodes.contains(address))
+    });
+    addresses
+}
+
+fn labels(service: &Service) -> &BTreeMap<String, String> {
+    const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+    service.metadata.labels.as_ref().unwrap_or(NONE)
+}
+
 /// On what terms a Service shares its address.
 pub fn sharing(service: &Service, wish: &Wish) -> Sharing {
     let selector = || format!("{:?}", service.spec.core.selector.clone().unwrap_or_default());
@@ -125,18 +153,17 @@ impl Look<'_> {
         }
     }
 
-    fn claim<'c>(&'c self, wish: &Wish, terms: &'c Terms, sharing: Sharing) -> Claim<'c> {
-        const NONE: &BTreeMap<String, String> = &BTreeMap::new();
+    fn claim<'c>(&'c self, wish: &Wish, terms: &'c Terms, has: Vec<IpAddr>, sharing: Sharing) -> Claim<'c> {
         let asked = wish.asked.iter().filter_map(|asked| asked.address);
         let allowed = self.around.capabilities.explicit_addresses;
         Claim {
             owner: self.owner(),
             families: &terms.families,
             asked: asked.filter(|_| allowed).collect(),
-            has: addresses(self.service),
+            has,
             sharing,
             namespace_labels: self.around.namespace_labels,
-            service_labels: self.service.metadata.labels.as_ref().unwrap_or(NONE),
+            service_labels: labels(self.service),
         }
     }
 
@@ -164,10 +191,8 @@ impl Look<'_> {
         let (first, unchanged) = (self.before.serves.is_empty(), self.before.serves == wanted);
         let built = self.around.built == Some(wanted);
         let fails = |step: FailStep| wish.fail.contains(&step);
-        if !self.around.announcing {
-            return Phase::Failed(
-                "no node announces addresses: tombolo balancer has to run on one at least".to_owned(),
-            );
+        if let Some(why) = self.around.unannounced {
+            return Phase::Failed(why.to_owned());
         }
         if unchanged {
             return match fails(FailStep::Serve) {

@@ -39,7 +39,7 @@ pub struct Claim<'a> {
     pub owner: ServiceRef,
     pub families: &'a [IpFamily],
     pub asked: Vec<IpAddr>,
-    /// What it has, as its status says.
+    /// What it has and may keep, as its status says: [`rightful`](super::rightful()).
     pub has: Vec<IpAddr>,
     pub sharing: Sharing,
     pub namespace_labels: &'a BTreeMap<String, String>,
@@ -227,8 +227,7 @@ impl Ledger {
     }
 
     fn admitting(&self, claim: &Claim<'_>, address: IpAddr) -> Option<&Pool> {
-        let pool = self.pools.of(address)?;
-        pool.spec.admits(claim.namespace_labels, claim.service_labels).then_some(pool)
+        self.pools.admitting(address, claim.namespace_labels, claim.service_labels)
     }
 
     /// Whether one more address of this family would be too many.

@@ -20,7 +20,8 @@
 //! client's address is served and degraded; a required feature that the Service does not use is satisfied if its name is
 //! known; transition times increase strictly, by whole seconds; a change that failed while the former state is served
 //! leaves `Provisioning` and `Serving` true, with the error in the message; endpoints do not matter for `Serving`;
-//! `RequireDualStack` is never served with one family; an address that a pool has lost stays with its Service, which says so.
+//! `RequireDualStack` is never served with one family; an address that a pool has lost stays with its Service, which says so;
+//! one that another provider left in the status, and that no pool has, does not.
 
 mod announce;
 mod capabilities;
@@ -38,10 +39,12 @@ mod tests;
 mod verdict;
 mod wish;
 
-pub use announce::{Announced, announced, local_nodes, may_announce};
+pub use announce::{
+    Announced, Herald, announced, local_nodes, may_announce, node_addresses, unannounced,
+};
 pub use capabilities::{Capabilities, Pace};
 pub use concern::{Concern, concern, is_answered};
-pub use decision::{Around, Decision, addresses, decide, forget, sharing, unreleasable};
+pub use decision::{Around, Decision, addresses, decide, forget, rightful, sharing, unreleasable};
 pub use election::{Runner, elect};
 pub use fingerprint::{seen, serves};
 pub use ledger::{Claim, Denied, Grant, Ledger, Sharing, Shortage};

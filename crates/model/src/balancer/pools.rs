@@ -1,5 +1,6 @@
 //! AddressPools as one set of ranges: checked, without overlaps, in the order they are used.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use tombolo_api::condition::Desired;
@@ -7,6 +8,8 @@ use tombolo_api::service::IpFamily;
 use tombolo_api::tombolo::{
     AddressPool, AddressPoolSpec, AddressRange, BadAddress, PoolCondition, PoolReason,
 };
+
+type Labels = BTreeMap<String, String>;
 
 /// A pool that addresses are handed out from.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +101,11 @@ impl Pools {
     /// The pool that has an address.
     pub fn of(&self, address: IpAddr) -> Option<&Pool> {
         self.0.iter().find(|pool| pool.contains(address))
+    }
+
+    /// The same, if it is for a Service with these labels in a namespace with those.
+    pub fn admitting(&self, address: IpAddr, namespace: &Labels, service: &Labels) -> Option<&Pool> {
+        self.of(address).filter(|pool| pool.spec.admits(namespace, service))
     }
 }
 

@@ -177,6 +177,32 @@ fn after_a_restart_everybody_keeps_what_it_has_before_newcomers_get_any() {
 }
 
 #[test]
+fn an_address_that_another_provider_left_is_kept_only_if_a_pool_has_it() {
+    for (left, expected) in [("192.0.2.3", "192.0.2.3"), ("10.0.0.1", "192.0.2.0")] {
+        let mut service = service(json!({}));
+        let status = json!({"loadBalancer": {"ingress": [{"ip": left}]}});
+        service.status = serde_json::from_value(status).unwrap();
+        Bench::new(Profile::Full).look(&mut service);
+        assert_eq!((said(&service).as_str(), ingress(&service)), (NORMAL, vec![expected]));
+        assert!(!message(&service).contains("any more"), "{}", message(&service));
+    }
+}
+
+#[test]
+fn the_address_of_a_node_is_not_kept_even_where_we_served_before() {
+    let (mut bench, mut service) = (Bench::new(Profile::Full), service(json!({})));
+    bench.look(&mut service);
+    let status = json!([{"ip": "10.0.0.1"}]);
+    service.status.load_balancer.as_mut().unwrap().ingress = serde_json::from_value(status).unwrap();
+    for (nodes, expected) in [([].into(), "10.0.0.1"), (["10.0.0.1".parse().unwrap()].into(), "192.0.2.0")] {
+        let mut anew = Bench { nodes, ..Bench::new(Profile::Full) };
+        let mut service = service.clone();
+        anew.look(&mut service);
+        assert_eq!(ingress(&service), [expected]);
+    }
+}
+
+#[test]
 fn of_two_that_claim_to_have_one_address_the_first_keeps_it() {
     let mut ledger = Ledger::new(None);
     let address: IpAddr = "192.0.2.0".parse().unwrap();

@@ -1,6 +1,7 @@
 //! A provider without a cluster: Services as values, looked at one after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -69,6 +70,7 @@ pub(super) struct Bench {
     pub(super) second: i64,
     pub(super) built: Option<String>,
     pub(super) announcing: bool,
+    pub(super) nodes: BTreeSet<IpAddr>,
 }
 
 impl Bench {
@@ -81,7 +83,7 @@ impl Bench {
         let capabilities = Capabilities::from(profile);
         let mut ledger = Ledger::new(capabilities.most_addresses);
         ledger.set_pools(Pools::read(pools).0);
-        Bench { capabilities, ledger, second: START, built: None, announcing: true }
+        Bench { capabilities, ledger, second: START, built: None, announcing: true, nodes: BTreeSet::new() }
     }
 
     /// Looks at the Service, writes what is decided into it, and lets a second pass.
@@ -98,7 +100,8 @@ impl Bench {
             class: None,
             namespace_labels: &labels,
             built: self.built.as_deref(),
-            announcing: self.announcing,
+            unannounced: (!self.announcing).then_some("no node announces addresses"),
+            nodes: &self.nodes,
         };
         let decision = decide(service, &mut self.ledger, &around);
         *service = decision.apply(service, Timestamp::from_second(self.second).unwrap());

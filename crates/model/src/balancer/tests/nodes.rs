@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tombolo_api::loadbalancer::Profile;
 
 use super::lab::{Bench, annotated, service};
-use crate::balancer::{Runner, announced, elect, local_nodes, may_announce};
+use crate::balancer::{Herald, Runner, announced, elect, local_nodes, may_announce, unannounced};
 
 fn runners<'a>(nodes: &[&'a str], holder: Option<&str>) -> Vec<Runner<'a>> {
     nodes.iter().map(|&node| Runner { node, holds: Some(node) == holder }).collect()
@@ -129,4 +129,36 @@ fn nodes_that_are_excluded_or_leave_announce_nothing() {
         let node: Node = serde_json::from_value(node).unwrap();
         assert_eq!(may_announce(&node), may, "{node:?}");
     }
+}
+
+#[test]
+fn why_no_node_announces_is_said_of_each() {
+    let node = |node: Value| serde_json::from_value::<Node>(node).unwrap();
+    let plain = node(json!({"metadata": {"name": "n"}}));
+    let excluded = node(json!({
+        "metadata": {"name": "n", "labels": {"node.kubernetes.io/exclude-from-external-load-balancers": ""}},
+    }));
+    let leaving = node(json!({
+        "metadata": {"name": "n"},
+        "spec": {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]},
+    }));
+    let herald = |name, node, mute| Herald { name, node, mute };
+    let label = "a has the label node.kubernetes.io/exclude-from-external-load-balancers";
+    for (heralds, why) in [
+        (vec![], "tombolo balancer has to run on one at least".to_owned()),
+        (vec![herald("a", Some(&excluded), false)], label.to_owned()),
+        (
+            vec![
+                herald("a", Some(&excluded), false),
+                herald("b", Some(&leaving), false),
+                herald("c", None, false),
+            ],
+            format!("{label}, b is about to be removed, c is no Node of the cluster"),
+        ),
+        (vec![herald("a", Some(&plain), true)], "a has no link to answer on".to_owned()),
+    ] {
+        assert_eq!(unannounced(heralds), Some(format!("no node announces addresses: {why}")));
+    }
+    let some = [herald("a", Some(&excluded), false), herald("b", Some(&plain), false)];
+    assert_eq!(unannounced(some), None);
 }
