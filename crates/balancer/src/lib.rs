@@ -10,6 +10,7 @@ mod config;
 mod metrics;
 mod pools;
 mod provider;
+mod retire;
 mod roster;
 mod shared;
 mod speaker;
@@ -17,6 +18,7 @@ mod standby;
 
 pub use self::config::Config;
 pub use self::metrics::Metrics;
+pub use self::retire::retire;
 pub use self::speaker::try_sockets;
 
 use std::collections::{BTreeMap, BTreeSet};

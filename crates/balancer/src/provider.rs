@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Error, ResourceExt};
+use kube::{Api, Client, Error, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
@@ -240,14 +240,17 @@ impl Provider {
         if current == desired {
             return Ok(false);
         }
-        let api: Api<Service> =
-            Api::namespaced(self.shared.client.clone(), &current.namespace().unwrap_or_default());
-        let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
-        let patch = Patch::Merge(changes(desired));
-        unless_gone(api.patch_status(&current.name_any(), &params, &patch).await)?;
+        unless_gone(patch(&self.shared.client, desired).await)?;
         self.shared.metrics.count_write();
         Ok(true)
     }
+}
+
+/// Makes the API server hold what a provider has to say about a Service, if nobody has changed it since.
+pub(crate) async fn patch(client: &Client, desired: &Service) -> Result<(), Error> {
+    let api: Api<Service> = Api::namespaced(client.clone(), &desired.namespace().unwrap_or_default());
+    let params = PatchParams { field_manager: Some(WRITER.to_owned()), ..PatchParams::default() };
+    api.patch_status(&desired.name_any(), &params, &Patch::Merge(changes(desired))).await.map(drop)
 }
 
 fn changes(desired: &Service) -> Value {

@@ -3,13 +3,14 @@
 //! Kinds stay unless they are asked to go: with them go all exports, imports and pools that people wrote. Those that a part
 //! needs which is not taken out stay even then. Members leave before that (`tombolo leave`): without the kinds everything that
 //! they share would be gone at once. They do without the hub's own part, but not without the roles that they have at the hub:
-//! those stay while there are members.
+//! those stay while there are members. Load balancers end with the balancer, and their Services stay.
 
 use clap::Args;
 use kube::Client;
+use tombolo_balancer::retire;
 use tombolo_install::{
-    Installed, Removed, Settings, inspect_cluster, inspect_hub, installed, is_for_members, manifests, remove,
-    who_needs,
+    Installed, Part, Removed, Settings, inspect_cluster, inspect_hub, installed, is_for_members, manifests,
+    remove, who_needs,
 };
 
 use crate::connect::Way;
@@ -82,7 +83,26 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Failure::new("not everything is gone")
             .because(cause)
             .hint("run this again as an administrator of the cluster")
-    })
+    })?;
+    if arguments.parts.balancer { take_back(&client, &stay).await } else { Ok(()) }
+}
+
+/// Takes load balancers off Services, which could not be deleted any more otherwise. Pods that have not ended yet do not make them again:
+/// they have no rights any more.
+async fn take_back(client: &Client, stay: &[Installed]) -> Result<(), Failure> {
+    if let Some(other) = stay.iter().find(|one| one.part == Part::Balancer) {
+        say(format_args!("load balancers stay: {other} may serve them"));
+        return Ok(());
+    }
+    let count = retire(client).await.map_err(|cause| {
+        Failure::new("Services still have load balancers, and cannot be deleted")
+            .because(cause)
+            .hint("run this again as an administrator of the cluster")
+    })?;
+    if count > 0 {
+        say(format_args!("load balancers taken back: {count}"));
+    }
+    Ok(())
 }
 
 /// Goes no further while the cluster is a member, or has some as a hub.

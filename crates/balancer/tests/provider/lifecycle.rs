@@ -70,6 +70,36 @@ async fn a_provider_with_a_class_serves_it_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_service_whose_annotations_were_written_anew_is_given_up_all_the_same() {
+    let world = World::new(&["192.0.2.0/30"]).await;
+    let running = world.start(Profile::Full);
+    world.service("web", json!({})).await;
+    world.until("web", NORMAL).await;
+    running.stop().await;
+    let anew = json!({"metadata": {"annotations": null}, "spec": {"type": "ClusterIP"}});
+    world.patch("web", anew).await;
+    let _running = world.start(Profile::Full);
+    assert!(finalizers(&world.until("web", "").await).is_empty());
+}
+
+#[tokio::test]
+async fn load_balancers_of_balancers_that_are_gone_are_taken_back() {
+    let world = World::new(&["192.0.2.0/30"]).await;
+    let config = tombolo_balancer::Config { class: Some("tombolo.dev/l2".into()), ..world.config("node1") };
+    let running = world.start_with(config);
+    world.service("web", json!({"loadBalancerClass": "tombolo.dev/l2"})).await;
+    world.until("web", NORMAL).await;
+    running.stop().await;
+    world.service("foreign", json!({"loadBalancerClass": "example.com/other"})).await;
+    world.patch("foreign", json!({"metadata": {"finalizers": [FINALIZER]}})).await;
+    assert_eq!(tombolo_balancer::retire(&world.client).await.unwrap(), 1);
+    let service = world.get("web").await;
+    assert_eq!((said(&service).as_str(), finalizers(&service).len(), addresses(&service).len()), ("", 0, 0));
+    assert_eq!(finalizers(&world.get("foreign").await), [FINALIZER], "somebody else's");
+    assert_eq!(tombolo_balancer::retire(&world.client).await.unwrap(), 0);
+}
+
+#[tokio::test]
 async fn who_waits_for_an_address_says_so_and_gets_the_first_that_is_freed() {
     let world = World::new(&["192.0.2.1"]).await;
     let _running = world.start(Profile::Full);

@@ -6,6 +6,7 @@ mod again;
 mod gitops;
 mod hub_as_member;
 mod hub_gone;
+mod load_balancers;
 mod places;
 mod refusals;
 mod registered;

@@ -39,11 +39,9 @@ mod tests;
 mod verdict;
 mod wish;
 
-pub use announce::{
-    Announced, Herald, announced, local_nodes, may_announce, node_addresses, unannounced,
-};
+pub use announce::{Announced, Herald, announced, local_nodes, may_announce, node_addresses, unannounced};
 pub use capabilities::{Capabilities, Pace};
-pub use concern::{Concern, concern, is_answered};
+pub use concern::{Concern, concern, is_answered, is_marked};
 pub use decision::{Around, Decision, addresses, decide, forget, rightful, sharing, unreleasable};
 pub use election::{Runner, elect};
 pub use fingerprint::{seen, serves};

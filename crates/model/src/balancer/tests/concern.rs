@@ -4,7 +4,7 @@ use serde_json::json;
 use tombolo_api::loadbalancer::{Profile, Service};
 
 use super::lab::{Bench, edit, service};
-use crate::balancer::{Concern, Record, concern, forget, is_answered};
+use crate::balancer::{Concern, Record, concern, forget, is_answered, is_marked};
 
 fn classed(class: &str) -> Service {
     service(json!({ "loadBalancerClass": class }))
@@ -83,6 +83,29 @@ fn a_service_that_is_being_deleted_gets_no_load_balancer_any_more() {
     Bench::new(Profile::Full).look(&mut deleted);
     deleted.metadata.deletion_timestamp = Some(crate::testing::at(5));
     assert_eq!(concern(&deleted, None), Concern::Former);
+}
+
+#[test]
+fn a_service_that_lost_its_record_is_still_given_up() {
+    let mut lost = service(json!({}));
+    Bench::new(Profile::Full).look(&mut lost);
+    lost.metadata.annotations = None;
+    assert_eq!(concern(&lost, None), Concern::Wanted);
+    let mut former = lost.clone();
+    edit(&mut former, json!({"type": "ClusterIP"}));
+    let mut deleted = lost.clone();
+    deleted.metadata.deletion_timestamp = Some(crate::testing::at(5));
+    for left in [former, deleted] {
+        assert!(is_marked(&left));
+        assert_eq!(concern(&left, None), Concern::Former);
+        assert_eq!(concern(&left, Some("a/b")), Concern::None, "it has no class");
+        assert!(!is_marked(&forget(&left)));
+        // Other providers have the same finalizer, and no conditions.
+        let mut foreign = left.clone();
+        foreign.status.conditions = None;
+        assert!(!is_marked(&foreign));
+        assert_eq!(concern(&foreign, None), Concern::None);
+    }
 }
 
 #[test]
