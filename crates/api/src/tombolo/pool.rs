@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 use ipnet::IpNet;
@@ -128,6 +128,8 @@ impl AddressPoolSpec {
 pub struct AddressRange {
     first: IpAddr,
     last: IpAddr,
+    /// Whether the first is the network's own address, to which all its routers listen.
+    is_routers: bool,
 }
 
 /// An entry of an AddressPool that is no range of addresses.
@@ -150,6 +152,15 @@ impl AddressRange {
 
     pub fn last(&self) -> IpAddr {
         self.last
+    }
+
+    /// The first one that may be given to somebody who did not ask for it. That without host bits in an IPv6 network is the anycast
+    /// address of its routers (RFC 4291, 2.6.1).
+    pub fn first_to_give(&self) -> IpAddr {
+        match self.first {
+            IpAddr::V6(first) if self.is_routers => Ipv6Addr::from_bits(first.to_bits() | 1).into(),
+            first => first,
+        }
     }
 
     pub fn family(&self) -> IpFamily {
@@ -187,7 +198,7 @@ impl FromStr for AddressRange {
         if first > last {
             return Err(BadAddress::Backwards(entry.to_owned()));
         }
-        Ok(AddressRange { first, last })
+        Ok(AddressRange { first, last, is_routers: false })
     }
 }
 
@@ -201,7 +212,8 @@ fn network(entry: &str) -> Result<AddressRange, BadAddress> {
         IpNet::V4(network) => IpAddr::V4(network.broadcast()),
         IpNet::V6(network) => IpAddr::V6(network.broadcast()),
     };
-    Ok(AddressRange { first: network.network(), last })
+    let is_routers = matches!(network, IpNet::V6(network) if network.prefix_len() < 128);
+    Ok(AddressRange { first: network.network(), last, is_routers })
 }
 
 fn address(entry: &str, text: &str) -> Result<IpAddr, BadAddress> {
@@ -223,6 +235,20 @@ mod tests {
             ("2001:db8::a-2001:db8::f", "2001:db8::a-2001:db8::f"),
         ] {
             assert_eq!(entry.parse::<AddressRange>().unwrap().to_string(), range);
+        }
+    }
+
+    #[test]
+    fn the_address_of_routers_is_given_to_nobody_unasked() {
+        for (entry, first) in [
+            ("2001:db8::/120", "2001:db8::1"),
+            ("2001:db8::/127", "2001:db8::1"),
+            ("2001:db8::/128", "2001:db8::"),
+            ("2001:db8::", "2001:db8::"),
+            ("2001:db8::-2001:db8::5", "2001:db8::"),
+            ("192.0.2.0/28", "192.0.2.0"),
+        ] {
+            assert_eq!(entry.parse::<AddressRange>().unwrap().first_to_give().to_string(), first, "{entry}");
         }
     }
 

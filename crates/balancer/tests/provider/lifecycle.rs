@@ -14,7 +14,7 @@ async fn a_load_balancer_comes_changes_and_goes() {
     let _running = world.start(Profile::Full);
     world.service("web", json!({"ipFamilyPolicy": "PreferDualStack"})).await;
     let service = world.until("web", NORMAL).await;
-    assert_eq!(addresses(&service), ["192.0.2.0", "2001:db8::"]);
+    assert_eq!(addresses(&service), ["192.0.2.0", "2001:db8::1"]);
     assert!(service.ingress().iter().all(|entry| entry.ip_mode.as_deref() == Some("VIP")));
     assert_eq!(finalizers(&service), [FINALIZER]);
     world.until_told("web", &["EnsuredLoadBalancer"]).await;

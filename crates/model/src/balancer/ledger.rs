@@ -267,8 +267,9 @@ impl Ledger {
     fn lowest(&self, pool: &Pool, family: IpFamily) -> Option<IpAddr> {
         let ranges = pool.ranges.iter().filter(|range| range.family() == family);
         ranges.into_iter().find_map(|range| {
-            let mut next = Some(range.first());
-            for held in self.held.range(range.first()..=range.last()).map(|(address, _)| *address) {
+            let first = range.first_to_give();
+            let mut next = Some(first);
+            for held in self.held.range(first..=range.last()).map(|(address, _)| *address) {
                 if next.is_some_and(|next| next < held) {
                     break;
                 }

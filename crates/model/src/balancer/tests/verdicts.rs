@@ -55,7 +55,7 @@ fn r2_one_family_of_two_is_served_and_told() {
     check_feature("R2", lacking(Profile::V4Only), spec, "IPFamilies", &degraded("IPFamiliesNotSupported"));
     let mut both = service(json!({"ipFamilies": ["IPv6", "IPv4"]}));
     Bench::new(Profile::Full).look(&mut both);
-    assert_eq!(ingress(&both), ["2001:db8::", "192.0.2.0"]);
+    assert_eq!(ingress(&both), ["2001:db8::1", "192.0.2.0"]);
     let one = json!({"ipFamilies": ["IPv4"], "ipFamilyPolicy": "PreferDualStack"});
     check("R2: only the families that were settled count", &mut Bench::new(Profile::V4Only), one, NORMAL);
     let must = json!({"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"});
