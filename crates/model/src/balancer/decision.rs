@@ -126,11 +126,14 @@ fn labels(service: &Service) -> &BTreeMap<String, String> {
 
 /// On what terms a Service shares its address.
 pub fn sharing(service: &Service, wish: &Wish) -> Sharing {
-    let selector = || format!("{:?}", service.spec.core.selector.clone().unwrap_or_default());
+    let selector = service.spec.core.selector.as_ref().filter(|selector| !selector.is_empty());
+    // Whose endpoints are written by hand has them for itself.
+    let unknown = wish.local && selector.is_none();
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     Sharing {
-        key: wish.sharing_key.clone(),
+        key: wish.sharing_key.clone().filter(|_| !unknown),
         ports: wish.ports.iter().copied().collect(),
-        backends: wish.local.then(selector),
+        backends: selector.filter(|_| wish.local).map(|selector| format!("{namespace} {selector:?}")),
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Sharing {
     /// The same for all who share; `None` shares with nobody.
     pub key: Option<String>,
     pub ports: BTreeSet<(Protocol, u16)>,
-    /// The selector where the traffic stays on the node that answers for the address (`externalTrafficPolicy: Local`):
+    /// Namespace and selector where the traffic stays on the node that answers for the address (`externalTrafficPolicy: Local`):
     /// Services that share must then have the same endpoints.
     pub backends: Option<String>,
 }

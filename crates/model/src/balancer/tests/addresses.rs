@@ -135,6 +135,33 @@ fn services_that_agree_share_an_address_unless_a_port_is_wanted_twice() {
 }
 
 #[test]
+fn services_that_keep_traffic_on_the_node_share_only_if_they_select_the_same_pods() {
+    let local = |namespace: &str, name: &str, port: u16, selector: serde_json::Value| {
+        let spec = json!({"ports": [{"port": port}], "externalTrafficPolicy": "Local", "selector": selector});
+        let mut service = annotated(named(name, spec), SHARING, "k");
+        service.metadata.namespace = Some(namespace.to_owned());
+        service
+    };
+    let (web, other) = (json!({"app": "web"}), json!({"app": "other"}));
+    let mut bench = Bench::with_pools(Profile::Full, &[pool("main", json!(["192.0.2.0/28"]))]);
+    let given: Vec<String> = [
+        local("team", "first", 80, web.clone()),
+        local("team", "same", 443, web.clone()),
+        local("team", "others", 8080, other),
+        local("elsewhere", "pods", 8443, web),
+        local("team", "by-hand", 1, json!({})),
+        local("team", "too", 2, json!({})),
+    ]
+    .iter_mut()
+    .map(|service| {
+        bench.look(service);
+        ingress(service).join(",")
+    })
+    .collect();
+    assert_eq!(given, ["192.0.2.0", "192.0.2.0", "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"]);
+}
+
+#[test]
 fn who_shares_no_more_gets_an_address_of_its_own() {
     let mut bench = Bench::new(Profile::Full);
     let mut first = annotated(named("first", json!({})), SHARING, "k");
