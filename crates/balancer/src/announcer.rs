@@ -88,7 +88,7 @@ impl Announcer {
     fn decide(&mut self) {
         let mut roster = self.roster.borrow().clone();
         // Claims as they are now: by older ones two nodes might answer for an address until the next look.
-        roster.refresh(&self.shared.leases.all());
+        roster.refresh(&self.shared);
         if roster.in_contact {
             self.yielded.clear();
         }

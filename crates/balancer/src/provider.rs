@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Error, ResourceExt};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use tombolo_model::balancer::{
     Around, Concern, Decision, Herald, Ledger, Phase, Pool, Pools, Wish, concern, decide, forget,
     node_addresses, rightful, sharing, unannounced, unreleasable,
 };
-use tombolo_runtime::{Controller, Events, Key, Next, Queue, unless_gone};
+use tombolo_runtime::{Change, Controller, Events, Key, Next, Queue, unless_gone};
 
 use crate::pools::Used;
 use crate::roster::Roster;
@@ -80,9 +80,8 @@ pub(crate) fn listen(shared: &Arc<Shared>) -> Work {
     shared.pools.listen(move |_| add_all(&add, &services.all()));
     let (add, services) = (work.clone(), shared.services.clone());
     shared.namespaces.listen_to_changes(move |change| {
-        // Only selectors of pools look at namespaces, and only at their labels.
-        if let tombolo_runtime::Change::Put { old: Some(old), new } = change
-            && old.labels() != new.labels()
+        if let Change::Put { new, .. } = change
+            && matters(change)
         {
             add_all(&add, &services.within(&new.name_any()));
         }
@@ -91,6 +90,14 @@ pub(crate) fn listen(shared: &Arc<Shared>) -> Work {
     let ring = nodes.clone();
     shared.nodes.listen(move |_| ring.notify_one());
     Work { services: work, nodes }
+}
+
+/// Only selectors of pools look at namespaces, and only at their labels. Services of one that is new may have been seen before it.
+fn matters(change: &Change<'_, Namespace>) -> bool {
+    match change {
+        Change::Put { old, new } => old.is_none_or(|old| old.labels() != new.labels()),
+        Change::Gone(_) => false,
+    }
 }
 
 fn add_all(work: &Queue<Key>, services: &[Arc<Service>]) {
@@ -146,7 +153,9 @@ impl Provider {
     }
 
     async fn provide(&self, key: &Key, service: &Service) -> Result<Next, Error> {
-        let decision = self.decide(key, service);
+        // A Service may be seen before its namespace, which says what pools are for it and brings it here again.
+        let Some(labels) = self.shared.labels_of(&key.namespace) else { return Ok(Next::Rest) };
+        let decision = self.decide(key, service, &labels);
         let desired = decision.apply(service, self.shared.config.clock.now());
         if self.write(service, &desired).await? {
             for told in news::of(service, &desired, &decision) {
@@ -160,8 +169,7 @@ impl Provider {
         })
     }
 
-    fn decide(&self, key: &Key, service: &Service) -> Decision {
-        let labels = self.shared.labels_of(&key.namespace);
+    fn decide(&self, key: &Key, service: &Service, labels: &BTreeMap<String, String>) -> Decision {
         let ground = self.ground.borrow().clone();
         let mut state = locked(&self.state);
         let built = state.building.get(key).filter(|(_, due)| *due <= Instant::now());
@@ -169,7 +177,7 @@ impl Provider {
         let around = Around {
             capabilities: &self.shared.config.capabilities,
             class: self.shared.class(),
-            namespace_labels: &labels,
+            namespace_labels: labels,
             built: built.as_deref(),
             unannounced: ground.unannounced.as_deref(),
             nodes: &ground.addresses,
@@ -201,7 +209,8 @@ impl Provider {
         state.phases.insert(key.clone(), said);
         self.changed.notify_one();
         if had.iter().any(|address| !has.contains(address)) {
-            state.wanting.iter().filter(|other| *other != key).for_each(|other| self.work.services.add(other.clone()));
+            let others = state.wanting.iter().filter(|other| *other != key);
+            others.for_each(|other| self.work.services.add(other.clone()));
         }
     }
 
@@ -280,7 +289,8 @@ fn load(shared: &Shared, nodes: &BTreeSet<IpAddr>) -> Ledger {
     for service in services {
         let terms = sharing(&service, &Wish::read(&service));
         let key = Key::of(&*service);
-        let has = rightful(&service, &pools, &shared.labels_of(&key.namespace), nodes);
+        let labels = shared.labels_of(&key.namespace).unwrap_or_default();
+        let has = rightful(&service, &pools, &labels, nodes);
         ledger.keep(&reference(&key), &has, &terms);
     }
     ledger
@@ -338,5 +348,24 @@ impl Controller for Provider {
                 Ok(Next::Rest)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_matters_when_it_is_new_and_when_its_labels_change() {
+        let namespace = |label: &str, note: &str| -> Namespace {
+            let object =
+                json!({"metadata": {"name": "n", "labels": {"l": label}, "annotations": {"a": note}}});
+            serde_json::from_value(object).unwrap()
+        };
+        let (before, after) = (namespace("x", "1"), namespace("y", "1"));
+        assert!(matters(&Change::Put { old: None, new: &before }), "its Services may have come first");
+        assert!(matters(&Change::Put { old: Some(&before), new: &after }));
+        assert!(!matters(&Change::Put { old: Some(&before), new: &namespace("x", "2") }));
+        assert!(!matters(&Change::Gone(&before)));
     }
 }

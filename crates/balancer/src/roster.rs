@@ -18,6 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tombolo_api::tombolo::{ANNOUNCED_ANNOTATION, ANNOUNCER_LABEL, MUTE_ANNOTATION};
 use tombolo_model::hearing::Hearing;
 use tombolo_model::liveness::{Beat, Liveness, Patience, Pulse};
+use tombolo_model::names::load_balancer_class;
 use tombolo_runtime::{Key, with_causes};
 
 use crate::shared::{Shared, WRITER};
@@ -25,6 +26,32 @@ use crate::shared::{Shared, WRITER};
 /// How often the roster is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PREFIX: &str = "tombolo-announcer.";
+
+/// How the Leases of nodes are called and marked. Balancers of two classes on one node have one each, and nothing to do with those
+/// of the other class.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    prefix: String,
+    /// The value of the label by which they are found.
+    pub(crate) mark: String,
+}
+
+impl Naming {
+    pub(crate) fn of(class: Option<&str>) -> Self {
+        match class.map(load_balancer_class) {
+            None => Self { prefix: PREFIX.to_owned(), mark: "true".to_owned() },
+            Some(mark) => Self { prefix: format!("{PREFIX}{mark}."), mark },
+        }
+    }
+
+    fn lease_of(&self, node: &str) -> String {
+        format!("{}{node}", self.prefix)
+    }
+
+    fn node_of(&self, lease: &Lease) -> Option<String> {
+        lease.name_any().strip_prefix(&self.prefix).map(str::to_owned)
+    }
+}
 
 /// The addresses each live node says it answers for.
 pub(crate) type Claims = BTreeMap<String, BTreeSet<IpAddr>>;
@@ -41,12 +68,13 @@ pub(crate) struct Roster {
 
 impl Roster {
     /// Takes over what the live nodes say by now.
-    pub(crate) fn refresh(&mut self, leases: &[Arc<Lease>]) {
+    pub(crate) fn refresh(&mut self, shared: &Shared) {
         self.mute.clear();
-        for (node, lease) in leases.iter().filter_map(|lease| Some((node_of(lease)?, lease))) {
+        for lease in shared.leases.all() {
+            let Some(node) = shared.naming.node_of(&lease) else { continue };
             if let Some(known) = self.live.get_mut(&node) {
-                *known = claims_of(lease);
-                if is_mute(lease) {
+                *known = claims_of(&lease);
+                if is_mute(&lease) {
                     self.mute.insert(node);
                 }
             }
@@ -83,12 +111,12 @@ pub(crate) async fn beat(
 async fn renew(shared: &Shared, holder: &str, claims: &BTreeSet<IpAddr>, mute: bool) {
     let config = &shared.config;
     let api: Api<Lease> = Api::namespaced(shared.client.clone(), &config.namespace);
-    let name = lease_of(&config.node);
+    let name = shared.naming.lease_of(&config.node);
     let claims: Vec<String> = claims.iter().map(ToString::to_string).collect();
     let mut lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {
-            "name": name, "labels": {ANNOUNCER_LABEL: "true"},
+            "name": name, "labels": {ANNOUNCER_LABEL: shared.naming.mark},
             "annotations": {ANNOUNCED_ANNOTATION: claims.join(",")},
         },
         "spec": {
@@ -144,25 +172,28 @@ impl Keeper {
     fn look(&mut self) -> Roster {
         let now = self.start.elapsed();
         self.listen_for_oneself(now);
-        let leases = self.shared.leases.all();
-        let nodes: Vec<String> = leases.iter().filter_map(|lease| node_of(lease)).collect();
+        let shared = self.shared.clone();
+        let leases = shared.leases.all();
+        let nodes: BTreeSet<String> =
+            leases.iter().filter_map(|lease| shared.naming.node_of(lease)).collect();
         self.pulses.retain(|node, _| nodes.contains(node));
         let live = leases.iter().filter_map(|lease| {
-            let node = node_of(lease)?;
+            let node = shared.naming.node_of(lease)?;
             let alive = self.judge(&node, lease, now) != Liveness::Expired;
             alive.then(|| (node, claims_of(lease)))
         });
         let live = live.collect();
         let in_contact = now.saturating_sub(self.heard_at) < self.shared.config.dead_after;
         let mut roster = Roster { live, mute: BTreeSet::new(), in_contact };
-        roster.refresh(&leases);
+        roster.refresh(&self.shared);
         roster
     }
 
     /// Whoever hears itself hears the others, too: all heartbeats come over one watch.
     fn listen_for_oneself(&mut self, now: Duration) {
         let config = &self.shared.config;
-        let lease = self.shared.leases.get(&Key::new(config.namespace.clone(), lease_of(&config.node)));
+        let name = self.shared.naming.lease_of(&config.node);
+        let lease = self.shared.leases.get(&Key::new(config.namespace.clone(), name));
         let own = lease.and_then(|lease| lease.spec.as_ref().map(Beat::from));
         if own.is_some() && own != self.own {
             self.hearing.hear(now, config.heartbeat, config.dead_after);
@@ -188,19 +219,23 @@ impl Keeper {
 
 /// What this node answered for before it was started again, unless somebody else does by now.
 pub(crate) fn inherited(shared: &Shared) -> BTreeSet<IpAddr> {
-    let own = lease_of(&shared.config.node);
-    let (own, others): (Vec<_>, Vec<_>) =
-        shared.leases.all().into_iter().partition(|lease| lease.name_any() == own);
-    let taken: BTreeSet<IpAddr> = others.iter().flat_map(|lease| claims_of(lease)).collect();
+    let own = shared.naming.lease_of(&shared.config.node);
+    left_to(&own, &shared.leases.all(), shared.config.dead_after)
+}
+
+/// What the holder of the Lease `own` may go on with. A Lease that was silent already when the own one was renewed for the last time is
+/// that of a dead node: others have answered since for what it claims, maybe this one.
+fn left_to(own: &str, leases: &[Arc<Lease>], dead_after: Duration) -> BTreeSet<IpAddr> {
+    let renewed = |lease: &Lease| Some(lease.spec.as_ref()?.renew_time.as_ref()?.0);
+    let (own, others): (Vec<_>, Vec<_>) = leases.iter().partition(|lease| lease.name_any() == own);
+    let last = own.iter().find_map(|lease| renewed(lease));
+    let was_dead = |lease: &Lease| match (renewed(lease), last) {
+        (Some(theirs), Some(ours)) => ours.duration_since(theirs).as_secs_f64() > dead_after.as_secs_f64(),
+        _ => false,
+    };
+    let others = others.iter().filter(|lease| !was_dead(lease));
+    let taken: BTreeSet<IpAddr> = others.flat_map(|lease| claims_of(lease)).collect();
     own.iter().flat_map(|lease| claims_of(lease)).filter(|address| !taken.contains(address)).collect()
-}
-
-fn lease_of(node: &str) -> String {
-    format!("{PREFIX}{node}")
-}
-
-fn node_of(lease: &Lease) -> Option<String> {
-    lease.name_any().strip_prefix(PREFIX).map(str::to_owned)
 }
 
 /// What the node that a Lease belongs to says it answers for.
@@ -211,4 +246,43 @@ pub(crate) fn claims_of(lease: &Lease) -> BTreeSet<IpAddr> {
 
 fn is_mute(lease: &Lease) -> bool {
     lease.annotations().contains_key(MUTE_ANNOTATION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(node: &str, second: u32, claims: &str) -> Arc<Lease> {
+        let lease = json!({
+            "metadata": {"name": node, "annotations": {ANNOUNCED_ANNOTATION: claims}},
+            "spec": {"renewTime": format!("2026-01-01T00:00:{second:02}.000000Z")},
+        });
+        Arc::new(serde_json::from_value(lease).unwrap())
+    }
+
+    #[test]
+    fn who_starts_again_goes_on_with_what_nobody_took_over() {
+        let left = |others: &[Arc<Lease>]| {
+            let leases = [&[lease("own", 30, "192.0.2.1,192.0.2.2")], others].concat();
+            let left = left_to("own", &leases, Duration::from_millis(2500));
+            left.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&[lease("other", 31, "192.0.2.3")]), ["192.0.2.1", "192.0.2.2"]);
+        assert_eq!(left(&[lease("stepped-in", 31, "192.0.2.1")]), ["192.0.2.2"]);
+        assert_eq!(left(&[lease("at-the-same-time", 28, "192.0.2.1")]), ["192.0.2.2"]);
+        assert_eq!(left(&[lease("dead-before", 20, "192.0.2.1")]), ["192.0.2.1", "192.0.2.2"]);
+    }
+
+    #[test]
+    fn leases_of_two_classes_on_one_node_are_two() {
+        let (none, some) = (Naming::of(None), Naming::of(Some("example.com/l2")));
+        assert_eq!(
+            (none.lease_of("node1").as_str(), none.mark.as_str()),
+            ("tombolo-announcer.node1", "true")
+        );
+        assert_ne!((none.lease_of("node1"), &none.mark), (some.lease_of("node1"), &some.mark));
+        let named = lease(&some.lease_of("node1"), 1, "");
+        assert_eq!(some.node_of(&named).as_deref(), Some("node1"));
+        assert_eq!(Naming::of(Some("example.com/other")).node_of(&named), None);
+    }
 }

@@ -16,6 +16,7 @@ use tombolo_runtime::{Cache, Key, follow};
 
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::roster::Naming;
 
 /// Who the API server sees writing.
 pub(crate) const WRITER: &str = "tombolo-balancer";
@@ -32,12 +33,14 @@ pub(crate) struct Shared {
     pub(crate) slices: Arc<Cache<EndpointSlice>>,
     /// The heartbeats of all nodes that announce.
     pub(crate) leases: Arc<Cache<Lease>>,
+    pub(crate) naming: Naming,
     pub(crate) metrics: Metrics,
 }
 
 impl Shared {
     pub(crate) fn new(config: Config, client: Client, metrics: Metrics) -> Self {
         Self {
+            naming: Naming::of(config.class.as_deref()),
             config,
             client,
             services: Cache::new(),
@@ -60,7 +63,8 @@ impl Shared {
         tasks.spawn(follow(self.nodes.clone(), Api::all(client()), all()));
         tasks.spawn(follow(self.slices.clone(), Api::all(client()), all()));
         let leases = Api::namespaced(client(), &self.config.namespace);
-        tasks.spawn(follow(self.leases.clone(), leases, all().labels(ANNOUNCER_LABEL)));
+        let ours = format!("{ANNOUNCER_LABEL}={}", self.naming.mark);
+        tasks.spawn(follow(self.leases.clone(), leases, all().labels(&ours)));
     }
 
     /// Waits until everything has been listed once: nothing is done on half a picture.
@@ -77,10 +81,10 @@ impl Shared {
         self.config.class.as_deref()
     }
 
-    /// The labels of a namespace.
-    pub(crate) fn labels_of(&self, namespace: &str) -> BTreeMap<String, String> {
+    /// The labels of a namespace, if it has been seen.
+    pub(crate) fn labels_of(&self, namespace: &str) -> Option<BTreeMap<String, String>> {
         let found = self.namespaces.get(&Key::new("", namespace));
-        found.map(|namespace| namespace.labels().clone()).unwrap_or_default()
+        found.map(|namespace| namespace.labels().clone())
     }
 }
 

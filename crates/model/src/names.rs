@@ -95,6 +95,11 @@ pub fn dispatched_slice(service: &ServiceRef, source: &ClusterId, slice: &str) -
     hashed("dispatched slice", IMPORTED_SLICE_PREFIX, &format!("{}-{source}", service.name), &parts)
 }
 
+/// A class of load balancers, which is a qualified name, as a label of a name and as a label's value.
+pub fn load_balancer_class(class: &str) -> String {
+    hashed("load balancer class", "", class, &[class])
+}
+
 /// Prefix, what can be read of the parts, and the hash: a DNS label.
 fn hashed(purpose: &str, prefix: &str, readable: &str, parts: &[&str]) -> String {
     let room = LABEL_LIMIT - prefix.len() - HASH_LENGTH - 1;
@@ -163,6 +168,8 @@ mod tests {
         );
         assert!(hub_slice(Dialect::Kep, &service("demo", "echo"), "echo-x1").starts_with("echo-x1-"));
         assert!(derived_service(Dialect::Kep, &service("demo", "echo")).starts_with("derived-"));
+        assert!(load_balancer_class("example.com/l2").starts_with("example-com-l2-"));
+        assert_ne!(load_balancer_class("example.com/l2"), load_balancer_class("example.com.l2"));
     }
 
     #[test]
