@@ -17,7 +17,7 @@ pub use self::traces::{Client, Stickiness};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use tombolo_model::routing::{Claim, Protocol, Routes};
+use tombolo_model::routing::{Claim, FrontendKind, Protocol, Routes};
 use tombolo_runtime::Key as ServiceKey;
 
 /// What is new about one Service.
@@ -57,9 +57,28 @@ impl Journal {
 pub struct Plan {
     services: BTreeMap<ServiceKey, Planned>,
     /// Who wants a frontend; the first one has it.
-    claims: BTreeMap<Claim, BTreeSet<ServiceKey>>,
+    claims: BTreeMap<Claim, BTreeSet<Taker>>,
     clashes: BTreeSet<Claim>,
     shared: BTreeMap<Key, u32>,
+}
+
+/// Somebody who wants a frontend.
+///
+/// Whoever may write Services may name any address as an external one. So an address that was given to a Service comes first, then
+/// the name decides: nobody takes the cluster's DNS away by its cluster IP.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Taker {
+    rank: u8,
+    service: ServiceKey,
+}
+
+const fn rank(kind: FrontendKind) -> u8 {
+    match kind {
+        FrontendKind::ClusterIp => 0,
+        FrontendKind::LoadBalancer => 1,
+        FrontendKind::ExternalIp => 2,
+        FrontendKind::NodePort => 3,
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -108,23 +127,24 @@ impl Plan {
 
     /// Takes note of which frontends a Service wants now. Returns other Services that got or lost one by it.
     fn claim(&mut self, service: &ServiceKey, routes: &Routes) -> BTreeSet<ServiceKey> {
-        let claims = |routes: &Routes| -> BTreeSet<Claim> {
-            routes.routes.iter().map(|route| route.frontend.claim()).collect()
+        let claims = |routes: &Routes| -> BTreeSet<(Claim, u8)> {
+            let frontends = routes.routes.iter().map(|route| route.frontend);
+            frontends.map(|frontend| (frontend.claim(), rank(frontend.kind))).collect()
         };
         let wanted = claims(routes);
         let held = self.services.get(service).map(|planned| claims(&planned.routes)).unwrap_or_default();
         let mut others = BTreeSet::new();
-        for claim in held.difference(&wanted) {
-            let takers = self.claims.entry(*claim).or_default();
-            takers.remove(service);
-            others.extend(takers.first().cloned());
-            self.note_clash(*claim);
+        for &(claim, rank) in held.difference(&wanted) {
+            let takers = self.claims.entry(claim).or_default();
+            takers.remove(&Taker { rank, service: service.clone() });
+            others.extend(takers.first().map(|taker| taker.service.clone()));
+            self.note_clash(claim);
         }
-        for claim in wanted.difference(&held) {
-            let takers = self.claims.entry(*claim).or_default();
-            others.extend(takers.first().cloned());
-            takers.insert(service.clone());
-            self.note_clash(*claim);
+        for &(claim, rank) in wanted.difference(&held) {
+            let takers = self.claims.entry(claim).or_default();
+            others.extend(takers.first().map(|taker| taker.service.clone()));
+            takers.insert(Taker { rank, service: service.clone() });
+            self.note_clash(claim);
         }
         others
     }
@@ -138,7 +158,7 @@ impl Plan {
     }
 
     fn owns(&self, service: &ServiceKey, claim: Claim) -> bool {
-        self.claims.get(&claim).and_then(BTreeSet::first) == Some(service)
+        self.owner(&claim) == Some(service)
     }
 
     /// Replaces the elements of one Service by those it should have. Returns what it wants that it did not have.
@@ -209,13 +229,16 @@ impl Plan {
     }
 
     /// Frontends that several Services want, with them; the first one has it.
-    pub fn clashes(&self) -> impl Iterator<Item = (&Claim, &BTreeSet<ServiceKey>)> {
-        self.clashes.iter().filter_map(|claim| Some((claim, self.claims.get(claim)?)))
+    pub fn clashes(&self) -> impl Iterator<Item = (&Claim, Vec<&ServiceKey>)> {
+        self.clashes.iter().filter_map(|claim| {
+            let takers = self.claims.get(claim)?.iter();
+            Some((claim, takers.map(|taker| &taker.service).collect()))
+        })
     }
 
     /// Whose frontend it is.
     pub fn owner(&self, claim: &Claim) -> Option<&ServiceKey> {
-        self.claims.get(claim)?.first()
+        self.claims.get(claim)?.first().map(|taker| &taker.service)
     }
 }
 

@@ -222,6 +222,26 @@ fn of_two_services_with_one_frontend_the_first_has_it_until_it_goes() {
 }
 
 #[test]
+fn an_external_address_takes_no_cluster_ip_and_none_of_a_balancer_whatever_its_name() {
+    use FrontendKind::{ClusterIp, ExternalIp, LoadBalancer};
+    let wants = |name: &str, kind, last| update(name, vec![route(kind, 1, to(&[backend(last)]))]);
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for order in orders {
+        let mut world = World::default();
+        let all = [wants("a", ExternalIp, 1), wants("b", LoadBalancer, 2), wants("c", ClusterIp, 3)];
+        order.into_iter().for_each(|place| drop(world.update(all[place].clone())));
+        assert_eq!(world.fates(&packet(1)), [delivered(3, false)]);
+        world.update(update("c", Vec::new()));
+        assert_eq!(world.fates(&packet(1)), [delivered(2, false)]);
+        // The same address, and no balancer's any more.
+        world.update(wants("b", ExternalIp, 2));
+        assert_eq!(world.fates(&packet(1)), [delivered(1, false)]);
+        world.update(wants("b", LoadBalancer, 2));
+        assert_eq!(world.fates(&packet(1)), [delivered(2, false)]);
+    }
+}
+
+#[test]
 fn udp_flows_end_when_their_server_serves_no_more() {
     let mut plan = Plan::new();
     let udp = |backends: &[Backend], serving: &[u8]| {
