@@ -73,6 +73,9 @@ pub struct ServicePort {
     pub port: i32,
 }
 
+/// Label of a Service: another proxy than that of the node routes it (well-known label of Kubernetes).
+pub const SERVICE_PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
+
 /// Label of a slice: the Service it belongs to (`discovery.k8s.io/v1`, `LabelServiceName`).
 pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 

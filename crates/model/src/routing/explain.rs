@@ -5,10 +5,13 @@
 
 use std::net::IpAddr;
 
+use tombolo_api::service::SERVICE_PROXY_NAME_LABEL;
+
 use super::endpoint::{Endpoint, Endpoints, State};
 use super::frontends::describe;
 use super::gathered::Gathered;
 use super::route::{Action, Backend, Balance, Nearness, Reason, Route, Routes, Tier};
+use super::wanted::other_proxy;
 use super::{Input, Node};
 
 /// As many endpoints of a kind as are told one by one.
@@ -19,9 +22,12 @@ pub fn explain(input: &Input<'_>, routes: &Routes) -> Vec<String> {
     let endpoints = Endpoints::read(&input.slices, input.node, &mut Gathered::default());
     let mut lines = Vec::new();
     if routes.routes.is_empty() {
-        lines.push(
-            "no routes: the Service has no address (it is headless or only a name) or no ports".to_owned(),
-        );
+        lines.push(match other_proxy(input.service) {
+            Some(name) => format!("no routes: its label {SERVICE_PROXY_NAME_LABEL} leaves it to {name:?}"),
+            None => {
+                "no routes: the Service has no address (it is headless or only a name) or no ports".to_owned()
+            }
+        });
     }
     for route in &routes.routes {
         let Route { frontend, port_name, .. } = route;

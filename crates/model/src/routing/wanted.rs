@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{
     LoadBalancerIngress, Service, ServicePort, ServiceSpec, SessionAffinityConfig,
 };
-use tombolo_api::service::{HEADLESS, IpFamily, Protocol, SessionAffinity};
+use tombolo_api::service::{HEADLESS, IpFamily, Protocol, SERVICE_PROXY_NAME_LABEL, SessionAffinity};
 
 use super::gathered::Gathered;
 use super::ranges::Ranges;
@@ -44,8 +44,11 @@ pub(super) struct Port<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// `None` for what has no address: headless Services and names for something outside.
+    /// `None` for what has no address, headless Services and names for something outside, and for what another proxy routes.
     pub(super) fn read(service: &'a Service, gathered: &mut Gathered) -> Option<Wanted<'a>> {
+        if other_proxy(service).is_some() {
+            return None;
+        }
         let spec = service.spec.as_ref()?;
         let cluster_ips = cluster_ips(spec, gathered);
         if spec.type_.as_deref() == Some("ExternalName") || cluster_ips.is_empty() {
@@ -96,6 +99,11 @@ impl<'a> Wanted<'a> {
         let (protocol, number) = (port.protocol, port.number);
         self.balancers(family).filter(move |ip| !self.unserved.contains(&(*ip, protocol, number)))
     }
+}
+
+/// Who routes the Service in place of the node's proxy. The value of the label does not matter, as it does not to kube-proxy.
+pub(super) fn other_proxy(service: &Service) -> Option<&str> {
+    service.metadata.labels.as_ref()?.get(SERVICE_PROXY_NAME_LABEL).map(String::as_str)
 }
 
 fn cluster_ips(spec: &ServiceSpec, gathered: &mut Gathered) -> Vec<IpAddr> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::lab::{Lab, name, say};
-use crate::routing::{Action, FrontendKind, HealthCheck, Routes};
+use crate::routing::{Action, FrontendKind, HealthCheck, Routes, explain};
 
 /// A balancer with every kind of frontend.
 fn exposed(internal: &str, external: &str) -> Value {
@@ -193,6 +193,20 @@ fn services_without_an_address_have_no_routes() {
     ] {
         assert_eq!(Lab::new(spec).with(&["10.1.0.1"]).routes(), Routes::default());
     }
+}
+
+#[test]
+fn a_service_of_another_proxy_has_no_routes_and_no_health_check() {
+    let mut lab = Lab::new(exposed("Cluster", "Local")).with(&["10.1.0.1 n1"]);
+    for name in ["example", ""] {
+        let label = ("service.kubernetes.io/service-proxy-name".to_owned(), name.to_owned());
+        lab.service.metadata.labels = Some([label].into());
+        assert_eq!(lab.routes(), Routes::default());
+        let told = explain(&lab.input(), &lab.routes());
+        assert!(told[0].ends_with(&format!("service-proxy-name leaves it to {name:?}")), "{told:?}");
+    }
+    lab.service.metadata.labels = None;
+    assert_eq!(lab.routes().routes.len(), 4);
 }
 
 #[test]
