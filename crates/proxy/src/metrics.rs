@@ -3,7 +3,7 @@
 //! Names that begin with `kubeproxy_` are kube-proxy's, with the same meaning, so that its dashboards work. What is a state
 //! (black holes, endpoints, clashes) is read from the plan at the moment of the scrape.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use tombolo_api::service::IpFamily;
-use tombolo_model::routing::{Action, Nearness, Reason, Route, Tier};
+use tombolo_model::routing::{Action, Nearness, Reason, Route, Routes, Tier};
 use tombolo_nft::Forgotten;
 
 use crate::engine::{Cause, SharedPlan, locked};
@@ -342,9 +342,26 @@ impl Tables {
         }
         for (service, routes) in plan.services() {
             let name = [service.namespace.clone(), service.name.clone()];
+            tables.no_local(routes);
             routes.routes.iter().for_each(|route| tables.route(&name, route, refused));
         }
         tables
+    }
+
+    /// Ports of Services, as kube-proxy counts them, however many addresses they have.
+    fn no_local(&mut self, routes: &Routes) {
+        let dropping = routes.routes.iter().filter_map(|route| match &route.action {
+            Action::Drop(why) | Action::Reject(why) => Some((policy(*why)?, route)),
+            Action::Balance(_) => None,
+        });
+        let ports: BTreeSet<_> = dropping
+            .map(|(policy, Route { frontend, port_name, .. })| {
+                (policy, frontend.family, port_name, frontend.protocol)
+            })
+            .collect();
+        for (policy, family, ..) in ports {
+            *self.no_local.entry(vec![policy.to_owned(), family.to_string()]).or_default() += 1;
+        }
     }
 
     fn route(&mut self, name: &[String; 2], route: &Route, refused: &Refused) {
@@ -357,17 +374,9 @@ impl Tables {
                 }
             }
             Action::Reject(why) | Action::Drop(why) => {
-                let labels = [&name[..], &[reason(*why).to_owned(), family.clone()]].concat();
+                let labels = [&name[..], &[reason(*why).to_owned(), family]].concat();
                 *self.black_holes.entry(labels).or_default() += 1;
                 self.count(name, route, false, reason(*why), refused);
-                let policy = match why {
-                    Reason::NoLocalInternal => Some("internal"),
-                    Reason::NoLocalExternal => Some("external"),
-                    Reason::NoEndpoints | Reason::Topology => None,
-                };
-                if let Some(policy) = policy {
-                    *self.no_local.entry(vec![policy.to_owned(), family.clone()]).or_default() += 1;
-                }
             }
         }
         if route.allowed_sources.is_some() {
@@ -380,6 +389,15 @@ impl Tables {
         let address = route.frontend.address.map_or("node".to_owned(), |address| address.to_string());
         let frontend = format!("{} {address} {}", route.frontend.protocol, route.frontend.port);
         self.refused.insert([&name[..], &[frontend, why.to_owned()]].concat(), *packets);
+    }
+}
+
+/// The traffic policy that leaves a frontend without endpoints.
+const fn policy(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::NoLocalInternal => Some("internal"),
+        Reason::NoLocalExternal => Some("external"),
+        Reason::NoEndpoints | Reason::Topology => None,
     }
 }
 
@@ -404,4 +422,48 @@ fn tier(tier: &Tier) -> String {
         Tier::Terminating => "terminating",
     }
     .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use tombolo_model::routing::{Frontend, FrontendKind, Protocol};
+    use tombolo_runtime::Key;
+
+    use super::*;
+    use crate::plan::Update;
+
+    fn dropping(kind: FrontendKind, last: u8, port: u16, why: Reason) -> Route {
+        let address = (kind != FrontendKind::NodePort).then(|| IpAddr::from([10, 96, 0, last]));
+        Route {
+            frontend: Frontend { kind, family: IpFamily::V4, address, protocol: Protocol::Tcp, port },
+            port_name: port.to_string(),
+            action: Action::Drop(why),
+            from_this_node: None,
+            masquerade: false,
+            allowed_sources: None,
+        }
+    }
+
+    #[test]
+    fn a_port_of_a_service_that_has_no_local_endpoint_is_one_black_hole_whatever_addresses_it_has() {
+        let (internal, external) = (Reason::NoLocalInternal, Reason::NoLocalExternal);
+        let routes = vec![
+            dropping(FrontendKind::ClusterIp, 1, 80, internal),
+            dropping(FrontendKind::ClusterIp, 1, 443, internal),
+            dropping(FrontendKind::ExternalIp, 2, 80, external),
+            dropping(FrontendKind::LoadBalancer, 3, 80, external),
+            Route { port_name: "80".to_owned(), ..dropping(FrontendKind::NodePort, 0, 30080, external) },
+        ];
+        let (plan, service) = (SharedPlan::default(), Key::new("default", "web"));
+        let routes = Routes { routes, health_check: None };
+        locked(&plan).load([Update { service, routes, serving: BTreeSet::new() }]);
+        let tables = Tables::read(&plan, &Refused::new());
+        let count = |policy: &str, family: &str| tables.no_local[&vec![policy.to_owned(), family.to_owned()]];
+        assert_eq!((count("internal", "IPv4"), count("external", "IPv4")), (2, 1));
+        assert_eq!((count("internal", "IPv6"), count("external", "IPv6")), (0, 0));
+        let frontends: u64 = tables.black_holes.values().sum();
+        assert_eq!(frontends, 5, "our own metric counts frontends");
+    }
 }
