@@ -90,6 +90,7 @@ impl Socket {
         let (parts, last) = batch.finish();
         let length = parts.iter().map(|part| part.len()).sum();
         self.make_room(length);
+        self.discard();
         let slices = parts.each_ref().map(|part| IoSlice::new(part));
         match net::sendmsg(&self.fd, &slices, &mut SendAncillaryBuffer::default(), SendFlags::empty()) {
             Ok(_) => {}
@@ -134,9 +135,26 @@ impl Socket {
         self.room = self.room.max(wanted);
     }
 
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.discard();
+        net::send(&self.fd, bytes, SendFlags::empty())?;
+        Ok(())
+    }
+
+    /// Throws away what is left of answers that were not read to their end, which would be taken for the next one's.
+    fn discard(&mut self) {
+        loop {
+            match net::recv(&self.fd, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                // Some of it found no room; the rest is there.
+                Ok(_) | Err(Errno::NOBUFS | Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
     /// Sends one request that is answered with an acknowledgement or an error.
     pub(crate) fn request(&mut self, bytes: &[u8]) -> io::Result<()> {
-        net::send(&self.fd, bytes, SendFlags::empty())?;
+        self.send(bytes)?;
         let mut outcome = Ok(());
         self.receive(|message| match message.error() {
             Some(0) => true,
@@ -170,7 +188,7 @@ impl Socket {
 
     /// Whether the answer is whole: nothing changed while it was told.
     fn dump_once(&mut self, request: &[u8], mut read: impl FnMut(&Received<'_>)) -> io::Result<bool> {
-        net::send(&self.fd, request, SendFlags::empty())?;
+        self.send(request)?;
         let (mut whole, mut outcome) = (true, Ok(()));
         self.receive(|message| {
             whole &= message.flags & INTERRUPTED == 0;
@@ -215,7 +233,7 @@ impl Socket {
     ) -> io::Result<T> {
         let mut bytes = Vec::new();
         message::write(&mut bytes, Head::new(Subsystem::Tables.message(number), 0, 1, 0), |_| ());
-        net::send(&self.fd, &bytes, SendFlags::empty())?;
+        self.send(&bytes)?;
         let mut read = Some(read);
         let mut answer = None;
         let mut failure = None;
@@ -251,4 +269,36 @@ pub fn within<T: Send>(namespace: &Path, work: impl FnOnce() -> T + Send) -> io:
         Ok(outcome) => outcome,
         Err(panic) => std::panic::resume_unwind(panic),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tombolo_testkit::lab::isolated;
+
+    use super::*;
+    use crate::message::Family;
+    use crate::object::Table;
+
+    #[test]
+    fn what_is_left_of_an_answer_is_not_taken_for_the_next_one() {
+        isolated(|| {
+            let mut socket = Socket::open().unwrap();
+            let table = Table::new(Family::Ip, "t");
+            let mut batch = Batch::new();
+            batch.add_table(&table, None);
+            socket.commit(&batch).unwrap();
+            let mut request = Vec::new();
+            let head = Head::new(Subsystem::Tables.message(1), DUMP, 1, 0);
+            message::write(&mut request, head, |_| ());
+            let leave = |socket: &Socket| net::send(&socket.fd, &request, SendFlags::empty()).unwrap();
+            leave(&socket);
+            assert!(socket.generation().is_ok());
+            leave(&socket);
+            assert_eq!(socket.tables().unwrap().len(), 1);
+            leave(&socket);
+            let mut wrong = Batch::new();
+            wrong.delete_chain(&table, "none");
+            assert!(matches!(socket.commit(&wrong), Err(CommitError::Operation { .. })));
+        });
+    }
 }

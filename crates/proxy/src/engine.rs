@@ -202,7 +202,9 @@ impl Engine {
                 },
             };
             let written = write(&mut kernel, &plan, updates, &surroundings, resync, &metrics);
-            (Some(kernel), written)
+            // Answers that were not read might be taken for those to the next question.
+            let is_sound = !matches!(written, Err(CommitError::Socket(_)));
+            (is_sound.then_some(kernel), written)
         };
         match tokio::task::spawn_blocking(work).await {
             Ok((kernel, written)) => {
