@@ -38,6 +38,16 @@ impl Extra {
         }
     }
 
+    /// One of each kind: their rules, too, tell one version of the proxy from another.
+    pub(crate) fn samples() -> impl Iterator<Item = Self> {
+        let choices = (0..8).map(|bits| {
+            let balance = Balance { slots: 3, sticky: bits & 4 > 0 };
+            Extra::Choice { balance, node_port: bits & 1 > 0, from_here: bits & 2 > 0 }
+        });
+        let sticky = |node_port| Extra::Sticky { duration: Duration::from_secs(60), node_port };
+        choices.chain([false, true].map(sticky))
+    }
+
     /// The name of its chain or set.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -156,17 +166,28 @@ pub(crate) fn is_sticky_set(set: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn names_tell_all_that_differs() {
-        let mut names = std::collections::BTreeSet::new();
-        for (node_port, from_here, sticky) in (0..8).map(|bits| (bits & 1 > 0, bits & 2 > 0, bits & 4 > 0)) {
-            let choice = Extra::Choice { balance: Balance { slots: 3, sticky }, node_port, from_here };
-            assert!(is_choice(&choice.name()));
-            names.insert(choice.name());
+        let (choices, sets): (Vec<Extra>, Vec<Extra>) =
+            Extra::samples().partition(|extra| matches!(extra, Extra::Choice { .. }));
+        let names = |extras: &[Extra]| extras.iter().map(Extra::name).collect::<BTreeSet<String>>();
+        let (choices, sets) = (names(&choices), names(&sets));
+        assert_eq!((choices.len(), sets.len()), (8, 2));
+        assert!(choices.contains("lb-3"), "{choices:?}");
+        assert!(choices.iter().all(|name| is_choice(name)) && sets.iter().all(|name| is_sticky_set(name)));
+    }
+
+    #[test]
+    fn samples_have_rules_to_compare() {
+        let table = Table::new(Family::Ip, "t");
+        for extra in Extra::samples() {
+            let mut batch = Batch::new();
+            extra.add_to(&mut batch, &table);
+            assert!(batch.len() >= 2, "{}", extra.name());
         }
-        assert_eq!(names.len(), 8);
-        assert!(names.contains("lb-3"), "{names:?}");
     }
 }

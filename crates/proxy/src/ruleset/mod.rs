@@ -70,10 +70,14 @@ impl Skeleton {
         Self { table: Table::new(family, TABLE), objects: builder.objects }
     }
 
-    /// Tells these rules from others, so that a proxy that starts knows whether those that are loaded are its own.
+    /// Tells these rules from others, those made on demand included, so that a proxy that starts knows whether those that are loaded
+    /// are its own.
     pub(crate) fn comment(&self) -> String {
         let mut hasher = DefaultHasher::new();
         format!("{:?}", self.objects).hash(&mut hasher);
+        let mut on_demand = Batch::new();
+        Extra::samples().for_each(|extra| extra.add_to(&mut on_demand, &self.table));
+        format!("{on_demand:?}").hash(&mut hasher);
         format!("tombolo proxy, rules {:016x}", hasher.finish())
     }
 
