@@ -189,6 +189,30 @@ fn more_targets_than_any_message_holds_are_cut() {
     assert!(code == 0 && cut && answers > 500);
 }
 
+/// Owner and type of every record of a transferred zone, message by message.
+fn transferred(answerer: &Answerer) -> Vec<Vec<(String, u16)>> {
+    let query = question("clusterset.local", AXFR);
+    let mut transfer = Transfer::new(answerer, 0, &query, query.len()).unwrap();
+    let pages = std::iter::from_fn(|| transfer.next()).map(|page| {
+        assert!(page.len() <= TCP_LIMIT, "{} octets", page.len());
+        let message = Message::from_octets(&page[..]).unwrap();
+        let records = message.answer().unwrap().map(Result::unwrap);
+        records.map(|record| (record.owner().to_string(), record.rtype().to_int())).collect()
+    });
+    pages.collect()
+}
+
+#[test]
+fn a_service_that_is_longer_than_a_message_is_transferred_in_several() {
+    let pages = transferred(&answerer(500));
+    assert!(pages.len() > 4 && pages.iter().all(|page| !page.is_empty()), "{} messages", pages.len());
+    let records = pages.concat();
+    let count = |kind| records.iter().filter(|(_, other)| *other == kind).count();
+    // Each endpoint has its address twice and its port twice, and `web` has one of each and its port twice.
+    assert_eq!([count(A), count(SRV), count(SOA), count(NS), count(TXT)], [1001, 1002, 2, 1, 1]);
+    assert!([records.first(), records.last()].into_iter().flatten().all(|(_, kind)| *kind == SOA));
+}
+
 #[test]
 fn many_records_come_in_another_order_each_time_unless_told_otherwise() {
     let mut answerer = answerer(20);

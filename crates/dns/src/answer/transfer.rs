@@ -3,6 +3,7 @@
 //! Services are taken one at a time from the live table, so a zone that changes meanwhile is sent with some of the changes:
 //! its records are never torn within a service, and the next transfer has the rest.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::settings::Kind;
@@ -10,7 +11,7 @@ use super::{Answerer, Settings};
 use crate::message::{CLASS_IN, HEADER, rtype};
 use crate::zone::{Addresses, Name, Port, Realm, Service};
 
-/// A message is sent once it is that long.
+/// No message gets longer.
 const FULL: usize = 16 * 1024;
 const SVC: &[u8] = b"\x03svc";
 const SERVER: &[u8] = b"\x02ns\x03dns";
@@ -20,10 +21,9 @@ pub(crate) struct Transfer {
     answerer: Answerer,
     realm: Realm,
     apex: Name,
-    /// Header and question of every message.
-    front: Vec<u8>,
     soa: Vec<u8>,
     keys: std::vec::IntoIter<Arc<[u8]>>,
+    pages: Pages,
     begun: bool,
     ended: bool,
 }
@@ -39,33 +39,30 @@ impl Transfer {
         answerer.zones.each(realm, |key, _| keys.push(Arc::from(key)));
         let soa = soa(&answerer.settings, &apex.name, answerer.zones.serial());
         let (apex, keys) = (apex.name.clone(), keys.into_iter());
-        Some(Self { answerer: answerer.clone(), realm, apex, front, soa, keys, begun: false, ended: false })
+        let pages = Pages::new(front, answerer.settings.ttl);
+        Some(Self { answerer: answerer.clone(), realm, apex, soa, keys, pages, begun: false, ended: false })
     }
 
     /// The next message; `None` after the last.
     pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
-        if self.ended {
-            return None;
-        }
-        let mut page = Page { wire: self.front.clone(), count: 0, ttl: self.answerer.settings.ttl };
         if !std::mem::replace(&mut self.begun, true) {
-            self.begin(&mut page);
+            self.begin();
         }
-        while page.wire.len() < FULL {
+        while self.pages.full.is_empty() && !self.ended {
             let Some(key) = self.keys.next() else {
-                page.put(&[self.apex.bytes()], rtype::SOA, None, &[&self.soa]);
+                self.pages.put(&[self.apex.bytes()], rtype::SOA, None, &[&self.soa]);
+                self.pages.turn();
                 self.ended = true;
                 break;
             };
             let zones = self.answerer.zones.clone();
-            zones.with(self.realm, &key, |service| self.service(&mut page, &key, service));
+            zones.with(self.realm, &key, |service| self.service(&key, service));
         }
-        page.wire[6..8].copy_from_slice(&page.count.to_be_bytes());
-        Some(page.wire)
+        self.pages.full.pop_front()
     }
 
-    fn begin(&self, page: &mut Page) {
-        let apex = self.apex.bytes();
+    fn begin(&mut self) {
+        let (apex, page) = (self.apex.bytes(), &mut self.pages);
         page.put(&[apex], rtype::SOA, None, &[&self.soa]);
         page.put(&[apex], rtype::NS, None, &[SERVER, apex]);
         page.addresses(&[SERVER, apex], &self.answerer.settings.servers);
@@ -73,7 +70,8 @@ impl Transfer {
         page.put(&[b"\x0bdns-version", apex], rtype::TXT, Some(28_800), &[version]);
     }
 
-    fn service(&self, page: &mut Page, key: &[u8], service: Option<&Service>) {
+    fn service(&mut self, key: &[u8], service: Option<&Service>) {
+        let page = &mut self.pages;
         let name: [&[u8]; 3] = [key, SVC, self.apex.bytes()];
         match service {
             Some(Service::Address { v4, v6, ports }) => {
@@ -94,23 +92,43 @@ impl Transfer {
     }
 }
 
-/// One message of a transfer.
-struct Page {
+/// The messages of a transfer.
+struct Pages {
+    /// Header and question of every message.
+    front: Vec<u8>,
+    ttl: u32,
+    /// The one that is written, and how many records it has.
     wire: Vec<u8>,
     count: u16,
-    ttl: u32,
+    /// Those that are ready to be sent.
+    full: VecDeque<Vec<u8>>,
 }
 
-impl Page {
+impl Pages {
+    fn new(front: Vec<u8>, ttl: u32) -> Self {
+        Self { wire: front.clone(), front, ttl, count: 0, full: VecDeque::new() }
+    }
+
+    /// Adds a record, to the next message if it does not fit into this one any more.
     fn put(&mut self, owner: &[&[u8]], kind: u16, ttl: Option<u32>, data: &[&[u8]]) {
+        let length = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum::<usize>();
+        if self.count > 0 && self.wire.len() + length(owner) + 10 + length(data) > FULL {
+            self.turn();
+        }
         owner.iter().for_each(|part| self.wire.extend_from_slice(part));
-        let length: usize = data.iter().map(|part| part.len()).sum();
         self.wire.extend_from_slice(&kind.to_be_bytes());
         self.wire.extend_from_slice(&CLASS_IN.to_be_bytes());
         self.wire.extend_from_slice(&ttl.unwrap_or(self.ttl).to_be_bytes());
-        self.wire.extend_from_slice(&(length as u16).to_be_bytes());
+        self.wire.extend_from_slice(&(length(data) as u16).to_be_bytes());
         data.iter().for_each(|part| self.wire.extend_from_slice(part));
-        self.count = self.count.saturating_add(1);
+        self.count += 1;
+    }
+
+    /// Ends the message that is written and begins another.
+    fn turn(&mut self) {
+        let mut page = std::mem::replace(&mut self.wire, self.front.clone());
+        page[6..8].copy_from_slice(&std::mem::take(&mut self.count).to_be_bytes());
+        self.full.push_back(page);
     }
 
     fn addresses(&mut self, owner: &[&[u8]], addresses: &Addresses) {

@@ -178,15 +178,15 @@ impl Listener {
                 self.metrics.count(Event::Limited);
                 return Ok(());
             }
-            if let Some(mut transfer) = self.answer(&mut scratch, &message, peer, &mut out).await {
+            if let Some(mut transfer) = self.answer(&mut scratch, &message, peer, &mut out).await? {
                 while let Some(page) = transfer.next() {
-                    timeout(PATIENCE, stream.get_mut().write_all(&framed(&page))).await??;
+                    out.extend_from_slice(&framed(&page)?);
+                    send(&mut stream, &mut out).await?;
                     pass.touch();
                 }
             }
-            if !out.is_empty() && (stream.buffer().len() < 2 || out.len() > COLLECTED) {
-                timeout(PATIENCE, stream.get_mut().write_all(&out)).await??;
-                out = Vec::new();
+            if out.len() > COLLECTED || !holds_message(stream.buffer()) {
+                send(&mut stream, &mut out).await?;
             }
         }
     }
@@ -198,20 +198,21 @@ impl Listener {
         message: &[u8],
         peer: SocketAddr,
         out: &mut Vec<u8>,
-    ) -> Option<Transfer> {
+    ) -> io::Result<Option<Transfer>> {
         let started = Instant::now();
-        let (reply, facts) = match self.decide(scratch, message, peer) {
-            (Verdict::Reply(facts), reply) => (reply, facts),
-            (Verdict::Ignore, _) => return None,
+        let answered = match self.decide(scratch, message, peer) {
+            (Verdict::Reply(facts), reply) => Some((reply, facts)),
+            (Verdict::Ignore, _) => None,
             (Verdict::Transfer(place), _) => {
-                return Transfer::new(&self.answerer, place, message, scratch.query.end);
+                return Ok(Transfer::new(&self.answerer, place, message, scratch.query.end));
             }
-            (verdict, begun) => self.forward(message, verdict, begun).await?,
+            (verdict, begun) => self.forward(message, verdict, begun).await,
         };
-        out.extend_from_slice(&framed(&reply));
+        let Some((reply, facts)) = answered else { return Ok(None) };
+        out.extend_from_slice(&framed(&reply)?);
         let zone = self.tally.note(&facts, peer.is_ipv6(), message.len());
         self.tally.took(zone, started.elapsed(), 1);
-        None
+        Ok(None)
     }
 
     fn decide(&self, scratch: &mut Scratch, message: &[u8], peer: SocketAddr) -> (Verdict, Vec<u8>) {
@@ -246,8 +247,19 @@ impl Listener {
     }
 }
 
-/// A message with its length before it.
-fn framed(message: &[u8]) -> Vec<u8> {
-    let length = (message.len().min(TCP_LIMIT) as u16).to_be_bytes();
-    [&length[..], message].concat()
+/// Sends what was collected.
+async fn send(stream: &mut BufReader<TcpStream>, out: &mut Vec<u8>) -> io::Result<()> {
+    timeout(PATIENCE, stream.get_mut().write_all(&std::mem::take(out))).await?
+}
+
+/// Whether what was read ahead begins with a whole message. Nobody has to finish a query to get the reply to the one before.
+fn holds_message(buffer: &[u8]) -> bool {
+    let length = buffer.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)));
+    length.is_some_and(|length| buffer.len() >= 2 + length)
+}
+
+/// A message with its length before it, which is at most what two octets can say.
+fn framed(message: &[u8]) -> io::Result<Vec<u8>> {
+    let length = u16::try_from(message.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok([&length.to_be_bytes()[..], message].concat())
 }
