@@ -135,17 +135,20 @@ impl Answerer {
         if query.qclass != CLASS_IN {
             return finish(writer, Rcode::Refused);
         }
-        let refuse = |mut writer: Writer<'_>, why| {
+        let decline = |mut writer: Writer<'_>, rcode, why| {
             writer.explain(why);
-            finish(writer, Rcode::Refused)
+            finish(writer, rcode)
         };
         if matches!(query.qtype, rtype::AXFR | rtype::IXFR) {
             let allowed = transport == Transport::Tcp && self.settings.transfer.contains(&from);
-            return match zone {
-                Some((place, 0)) if allowed && self.settings.zones[place].kind != Kind::Reverse => {
-                    Verdict::Transfer(place)
+            let apex = zone.filter(|(_, before)| allowed && *before == 0);
+            return match apex.map(|(place, _)| (place, self.settings.zones[place].kind)) {
+                // Half a zone would be kept as if it were the whole.
+                Some((_, Kind::Services(realm))) if !self.zones.is_complete(realm) => {
+                    decline(writer, Rcode::ServFail, Why::NotReady)
                 }
-                _ => refuse(writer, Why::Prohibited),
+                Some((place, Kind::Services(_))) => Verdict::Transfer(place),
+                _ => decline(writer, Rcode::Refused, Why::Prohibited),
             };
         }
         let mut scribe =
@@ -157,7 +160,7 @@ impl Answerer {
                 Verdict::Follow(Facts { size, rcode: Rcode::NoError, qtype: query.qtype, zone: place })
             }
             None if self.settings.forward => Verdict::Forward,
-            None => refuse(scribe.writer, Why::NotAuthoritative),
+            None => decline(scribe.writer, Rcode::Refused, Why::NotAuthoritative),
         }
     }
 }

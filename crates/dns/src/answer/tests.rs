@@ -214,6 +214,22 @@ fn a_service_that_is_longer_than_a_message_is_transferred_in_several() {
 }
 
 #[test]
+fn a_zone_is_transferred_only_when_it_is_complete() {
+    let known = answerer(1);
+    let settings = Settings { transfer: vec![FROM], ..Settings::clone(&known.settings) };
+    let answerer = Answerer { zones: Zones::new(), settings: settings.into() };
+    let verdict = |transport| {
+        let message = with_opt(question("clusterset.local", AXFR), 1232, 0);
+        answerer.answer(&mut Scratch::new(7), &message, FROM, transport, &mut vec![0; TCP_LIMIT])
+    };
+    let code = |verdict| if let Verdict::Reply(facts) = verdict { Some(facts.rcode) } else { None };
+    assert_eq!(code(verdict(Transport::Tcp)), Some(Rcode::ServFail));
+    answerer.zones.complete(Realm::Mcs);
+    assert_eq!(verdict(Transport::Tcp), Verdict::Transfer(0));
+    assert_eq!(code(verdict(Transport::Udp)), Some(Rcode::Refused));
+}
+
+#[test]
 fn many_records_come_in_another_order_each_time_unless_told_otherwise() {
     let mut answerer = answerer(20);
     let mut scratch = Scratch::new(1);
