@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::message::{Section, rtype};
-use crate::zone::{Host, Port, Service};
+use crate::zone::{Host, Port, Service, numbers};
 
 use super::records::{Here, SVC, Scribe, Written};
 
@@ -51,15 +51,15 @@ impl Scribe<'_, '_> {
         targets: impl Iterator<Item = Target<'h>> + Clone,
         wanted: impl Fn(&Port) -> bool,
     ) -> Written {
-        let matching = |target: &Target<'_>| target.ports.iter().filter(|port| wanted(port)).count();
+        let matching = |target: &Target<'_>| numbers(target.ports, &wanted).count();
         let total: usize = targets.clone().map(|target| matching(&target)).sum();
         let weight = (100 / total.max(1)).max(1) as u16;
         let begin = self.writer.at();
         for target in targets.clone() {
-            for port in target.ports.iter().filter(|port| wanted(port)) {
+            for number in numbers(target.ports, &wanted) {
                 let mut head = [0; 6];
                 head[2..4].copy_from_slice(&weight.to_be_bytes());
-                head[4..6].copy_from_slice(&port.number.to_be_bytes());
+                head[4..6].copy_from_slice(&number.to_be_bytes());
                 let data: [&[u8]; 5] = [&head, target.path, here.key(), SVC, here.apex.name.bytes()];
                 if !self.writer.record(Section::Answer, here.at, rtype::SRV, self.settings.ttl, &data) {
                     self.writer.truncate();

@@ -189,6 +189,33 @@ fn more_targets_than_any_message_holds_are_cut() {
     assert!(code == 0 && cut && answers > 500);
 }
 
+#[test]
+fn a_number_that_serves_two_protocols_is_one_record_at_the_bare_name() {
+    let answerer = answerer(0);
+    let ports: [Port; 2] = [b"\x04_dns\x04_tcp", b"\x04_dns\x04_udp"]
+        .map(|path: &[u8; 10]| Port { path: path[..].into(), number: 42 });
+    let ports = || Ports::new(ports.clone().into());
+    let addresses = || Addresses::from(vec![IpAddr::from([10, 9, 9, 8])]);
+    let host = Host { path: b"\x01h\x04east"[..].into(), addresses: addresses(), ports: ports() };
+    let endpoints = Endpoints { addresses: addresses(), hosts: [host].into() };
+    let both = [
+        Service::Address { v4: Some([10, 9, 9, 8].into()), v6: None, ports: ports() },
+        Service::Endpoints(Box::new(endpoints)),
+    ];
+    for service in both {
+        answerer.zones.put(Realm::Mcs, &key("shop", "names").unwrap(), Some(service));
+        for name in ["names.shop.svc.clusterset.local", "_dns._udp.names.shop.svc.clusterset.local"] {
+            let reply = ask(&answerer, &question(name, SRV), Transport::Udp).unwrap();
+            let counts = Message::from_octets(&reply[..]).unwrap().header_counts();
+            assert_eq!((counts.ancount(), counts.arcount()), (1, 1), "{name}");
+        }
+        let owners = transferred(&answerer).concat().into_iter();
+        let owners: Vec<String> = owners.filter(|(_, kind)| *kind == SRV).map(|(owner, _)| owner).collect();
+        let alike = owners.iter().filter(|owner| owner.starts_with("names.")).count();
+        assert_eq!((alike, owners.len()), (1, 5), "{owners:?}");
+    }
+}
+
 /// Owner and type of every record of a transferred zone, message by message.
 fn transferred(answerer: &Answerer) -> Vec<Vec<(String, u16)>> {
     let query = question("clusterset.local", AXFR);

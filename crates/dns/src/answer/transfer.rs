@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::settings::Kind;
 use super::{Answerer, Settings};
 use crate::message::{CLASS_IN, HEADER, rtype};
-use crate::zone::{Addresses, Name, Port, Realm, Service};
+use crate::zone::{Addresses, Name, Port, Realm, Service, numbers};
 
 /// No message gets longer.
 const FULL: usize = 16 * 1024;
@@ -138,13 +138,13 @@ impl Pages {
 
     /// The SRV records of one target, at the service's name and at the ports' own.
     fn ports(&mut self, service: &[&[u8]; 3], path: &[u8], ports: &[Port]) {
-        for port in ports {
-            let head = [[0, 0], 100_u16.to_be_bytes(), port.number.to_be_bytes()].concat();
-            let data: [&[u8]; 5] = [&head, path, service[0], service[1], service[2]];
-            self.put(service, rtype::SRV, None, &data);
-            if !port.path.is_empty() {
-                self.put(&[&port.path, service[0], service[1], service[2]], rtype::SRV, None, &data);
-            }
+        let head = |number: u16| [[0, 0], 100_u16.to_be_bytes(), number.to_be_bytes()].concat();
+        for number in numbers(ports, |_| true) {
+            self.put(service, rtype::SRV, None, &[&head(number), path, service[0], service[1], service[2]]);
+        }
+        for port in ports.iter().filter(|port| !port.path.is_empty()) {
+            let data: [&[u8]; 5] = [&head(port.number), path, service[0], service[1], service[2]];
+            self.put(&[&port.path, service[0], service[1], service[2]], rtype::SRV, None, &data);
         }
     }
 }

@@ -20,8 +20,8 @@ pub(crate) use self::name::{LONGEST_NAME, Labels, push_label};
 pub use self::read::{Read, Reader, room};
 use self::reverse::Owner;
 pub(crate) use self::reverse::{Asked, Reverse, asked};
-pub(crate) use self::service::has_port;
 pub use self::service::{Addresses, Endpoints, Host, Port, Ports, Service};
+pub(crate) use self::service::{has_port, numbers};
 
 /// Where services come from. Names of one realm never appear in the zones of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -106,6 +106,16 @@ pub(crate) fn has_port(ports: &[Port], path: &[u8]) -> bool {
     ports.iter().any(|port| !port.path.is_empty() && ends_with_labels(&port.path, path))
 }
 
+/// The numbers of those ports that are wanted, each once: a set of records has no two alike (RFC 2181, 5), and what tells
+/// ports of one number apart, their protocol, is not in the record.
+pub(crate) fn numbers(ports: &[Port], wanted: impl Fn(&Port) -> bool) -> impl Iterator<Item = u16> {
+    let is_first = move |place: usize, port: &Port| {
+        wanted(port) && !ports[..place].iter().any(|earlier| earlier.number == port.number && wanted(earlier))
+    };
+    let first = ports.iter().enumerate().filter(move |(place, port)| is_first(*place, port));
+    first.map(|(_, port)| port.number)
+}
+
 impl Service {
     /// Every address that leads back to the service.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
