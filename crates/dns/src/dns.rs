@@ -13,7 +13,6 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tombolo_runtime::{Boxed, Readiness, Waiting};
 
 use crate::answer::{self, Answerer, Transport};
@@ -144,7 +143,6 @@ impl Parts {
                 forwarder: self.forwarder.clone(),
                 tally: self.metrics.tally(Transport::Tcp, &self.answerer.settings),
                 metrics: self.metrics.clone(),
-                begin: Instant::now(),
                 open: open.clone(),
             };
             tasks.spawn(listener.run(TcpListener::from_std(socket).map_err(Error::Worker)?));

@@ -41,7 +41,6 @@ pub(crate) struct Listener {
     pub(crate) forwarder: Option<Arc<Forwarder>>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) metrics: Metrics,
-    pub(crate) begin: Instant,
     pub(crate) open: Arc<Open>,
 }
 
@@ -174,7 +173,8 @@ impl Listener {
             message.resize(usize::from(length?), 0);
             timeout(PATIENCE, stream.read_exact(&mut message)).await??;
             pass.touch();
-            if self.limit.as_ref().is_some_and(|limit| !limit.allows(peer.ip(), self.begin.elapsed())) {
+            let now = Instant::now().into_std();
+            if self.limit.as_ref().is_some_and(|limit| !limit.allows(peer.ip(), now)) {
                 self.metrics.count(Event::Limited);
                 return Ok(());
             }

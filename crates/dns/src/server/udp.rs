@@ -66,7 +66,7 @@ impl Worker {
     fn run(self) {
         let (mut batch, mut scratch) = (Batch::new(), Scratch::new(self.seed));
         let mut by_zone = vec![0_u64; self.tally.zones()];
-        let (begin, locals, mut over) = (Instant::now(), needs_locals(&self.socket), 0_u32);
+        let (locals, mut over) = (needs_locals(&self.socket), 0_u32);
         while !self.stop.load(Ordering::Relaxed) {
             let count = match batch.receive(self.socket.as_fd(), locals) {
                 Ok(count) => count,
@@ -77,7 +77,7 @@ impl Worker {
             };
             let started = Instant::now();
             for place in 0..count {
-                if let Some(zone) = self.one(&mut batch, place, &mut scratch, started - begin, &mut over) {
+                if let Some(zone) = self.one(&mut batch, place, &mut scratch, started, &mut over) {
                     by_zone[zone] += 1;
                 }
             }
@@ -95,7 +95,7 @@ impl Worker {
         batch: &mut Batch,
         place: usize,
         scratch: &mut Scratch,
-        now: Duration,
+        now: Instant,
         over: &mut u32,
     ) -> Option<usize> {
         let Some(Datagram { message, reply, peer }) = batch.get(place) else {
