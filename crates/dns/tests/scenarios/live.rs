@@ -281,6 +281,22 @@ async fn queries_on_one_connection_may_follow_each_other_in_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_does_not_wait_for_the_rest_of_the_next_query() {
+    let world = World::new().await;
+    let address = world.address;
+    let asking = tokio::task::spawn_blocking(move || {
+        let mut stream = connect(address);
+        let message = wire::query("web.shop.svc.clusterset.local", "A");
+        let framed = [&(message.len() as u16).to_be_bytes()[..], &message].concat();
+        stream.write_all(&[&framed[..], &framed[..5]].concat()).unwrap();
+        assert_eq!(wire::outcome(&receive(&mut stream)).status, "NOERROR");
+        stream.write_all(&framed[5..]).unwrap();
+        assert_eq!(wire::outcome(&receive(&mut stream)).status, "NOERROR");
+    });
+    asking.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement: cargo test -p tombolo-dns --test scenarios -- --ignored --nocapture how_soon"]
 #[allow(clippy::print_stdout, reason = "the figures are for the person who asked")]
 async fn how_soon_a_change_is_answered() {
