@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::message::{HEADER, Query, rtype};
+use super::records::{Record, records};
+use crate::message::{Query, rtype};
 
 /// Replies that are kept at most; and the longest one.
 const ENTRIES: usize = 4096;
@@ -85,47 +86,6 @@ fn keep_for(reply: &[u8]) -> Option<u32> {
     let least =
         if negative { soa() } else { records.iter().filter(|r| r.kind != rtype::OPT).map(|r| r.ttl).min() };
     least.map(|ttl| ttl.min(LONGEST_TTL))
-}
-
-/// One record of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Record {
-    kind: u16,
-    ttl_at: usize,
-    ttl: u32,
-    end: usize,
-}
-
-/// The records of a reply; `None` if it cannot be read.
-fn records(reply: &[u8]) -> Option<Vec<Record>> {
-    let count = |at: usize| Some(usize::from(u16::from_be_bytes(*reply.get(at..)?.first_chunk()?)));
-    let mut at = HEADER;
-    for _ in 0..count(4)? {
-        at = after_name(reply, at)? + 4;
-    }
-    let total = count(6)? + count(8)? + count(10)?;
-    let mut records = Vec::new();
-    for _ in 0..total {
-        let head = after_name(reply, at)?;
-        let &[k0, k1, _, _, t0, t1, t2, t3, l0, l1] = reply.get(head..)?.first_chunk()?;
-        at = head + 10 + usize::from(u16::from_be_bytes([l0, l1]));
-        let (kind, ttl) = (u16::from_be_bytes([k0, k1]), u32::from_be_bytes([t0, t1, t2, t3]));
-        records.push(Record { kind, ttl_at: head + 4, ttl, end: at });
-        (at <= reply.len()).then_some(())?;
-    }
-    Some(records)
-}
-
-/// Where a name that begins at `at` ends.
-fn after_name(message: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        match *message.get(at)? {
-            0 => return Some(at + 1),
-            length @ 1..=63 => at += usize::from(length) + 1,
-            192.. => return Some(at + 2),
-            64..=191 => return None,
-        }
-    }
 }
 
 #[cfg(test)]

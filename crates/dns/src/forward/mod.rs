@@ -4,7 +4,9 @@
 //! long as they say it may be kept. A query that comes back to us shows a loop: the upstream it went to is not asked again.
 
 mod cache;
+mod edns;
 mod follow;
+mod records;
 mod upstream;
 
 use std::net::SocketAddr;
@@ -85,8 +87,11 @@ impl Forwarder {
         let mut order: Vec<&Upstream> =
             self.upstreams.iter().filter(|upstream| !upstream.is_looping()).collect();
         order.sort_by_key(|upstream| !upstream.is_healthy());
+        let asked = edns::passed_on(message, query);
         for upstream in order.iter().cycle().take(ATTEMPTS.min(order.len() * ATTEMPTS)) {
-            if let Some(reply) = upstream.ask(message, query.end, transport).await {
+            if let Some(mut reply) = upstream.ask(&asked, query.end, transport).await
+                && edns::take_over(&mut reply).is_some()
+            {
                 self.cached().put(key, &reply, Instant::now());
                 return Some(reply);
             }
@@ -127,8 +132,16 @@ impl Forwarder {
 /// Cuts a reply that its client cannot take down to the question.
 fn shorten(reply: &mut Vec<u8>, end: usize, limit: usize) {
     if reply.len() > limit && reply.len() >= end {
-        reply.truncate(end);
-        reply[2] |= 0x02;
-        reply[6..HEADER].fill(0);
+        cut(reply, end);
     }
 }
+
+/// Leaves of a reply only the question, which ends at `end`, and says that there is more.
+fn cut(reply: &mut Vec<u8>, end: usize) {
+    reply.truncate(end);
+    reply[2] |= 0x02;
+    reply[6..HEADER].fill(0);
+}
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, UdpSocket};
 use tokio::time::timeout;
 
+use super::cut;
 use crate::answer::Transport;
 use crate::message::HEADER;
 use crate::server::Network;
@@ -105,6 +106,10 @@ impl Upstream {
         loop {
             let length = socket.recv(&mut reply).await?;
             if answers(&reply[..length], query, end) {
+                // There may have been more than there was room for.
+                if length == reply.len() {
+                    cut(&mut reply, end);
+                }
                 reply.truncate(length);
                 return Ok(reply);
             }
