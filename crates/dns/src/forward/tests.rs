@@ -50,3 +50,22 @@ async fn nobody_gets_the_cookie_of_another() {
     assert!(!has_cookie(&asked), "{asked:?}");
     assert_eq!(asked.len(), question(NAME, &[]).len());
 }
+
+#[tokio::test]
+async fn a_cut_reply_is_better_than_none_where_the_upstream_takes_no_connections() {
+    let (socket, forwarder) = pair().await;
+    let upstream = tokio::spawn(async move {
+        let mut buffer = [0; 2000];
+        for _ in 0..4 {
+            let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
+            buffer[2] |= 0x82;
+            socket.send_to(&buffer[..length], from).await.unwrap();
+        }
+    });
+    for _ in 0..4 {
+        let reply = forwarder.ask(&question(NAME, &[]), None, Transport::Tcp).await.unwrap();
+        assert_eq!(reply[2] & 0x02, 0x02);
+    }
+    upstream.await.unwrap();
+    assert!(forwarder.upstreams[0].is_healthy());
+}

@@ -79,8 +79,11 @@ impl Upstream {
         query[..2].copy_from_slice(&fastrand::u16(..).to_be_bytes());
         let mut reply = timeout(PATIENCE, self.over_udp(&query, end)).await;
         let cut = matches!(&reply, Ok(Ok(reply)) if reply[2] & 0x02 != 0);
-        if cut && transport == Transport::Tcp {
-            reply = timeout(PATIENCE, self.over_tcp(&query, end)).await;
+        if cut
+            && transport == Transport::Tcp
+            && let whole @ Ok(Ok(_)) = timeout(PATIENCE, self.over_tcp(&query, end)).await
+        {
+            reply = whole;
         }
         match reply {
             Ok(Ok(reply)) => {
