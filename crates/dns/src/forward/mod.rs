@@ -1,7 +1,8 @@
 //! Asking others for what is not ours.
 //!
 //! Upstreams are asked in their order, those that answer before those that do not; a small cache keeps what they say for as
-//! long as they say it may be kept. A query that comes back to us shows a loop: the upstream it went to is not asked again.
+//! long as they say it may be kept. A query that comes back to us shows a loop: the upstream it went to is not asked until
+//! another one does not.
 
 mod cache;
 mod edns;
@@ -29,6 +30,8 @@ const IN_FLIGHT: usize = 1024;
 const ATTEMPTS: usize = 3;
 /// How often upstreams that do not answer are tried.
 const PROBES: Duration = Duration::from_secs(1);
+/// After so many of them all are asked whether queries come back: others change what they forward where, too.
+const PROBES_PER_ROUND: usize = 30;
 
 /// Upstreams and what is known from them.
 #[derive(Debug)]
@@ -109,22 +112,29 @@ impl Forwarder {
         let looping = self.upstreams.iter().find(|upstream| upstream.is_own(&query.name));
         if let Some(upstream) = looping {
             self.metrics.count(Event::Looping);
-            tracing::error!(upstream = %upstream.address(), "queries for this upstream come back; it is not asked any more");
-            upstream.set_looping();
+            upstream.came_back();
         }
         looping.is_some()
     }
 
-    /// Looks for loops once, then after upstreams that do not answer, for ever.
+    /// Looks for loops and after upstreams that do not answer, for ever.
     pub(crate) async fn look_after(&self) {
+        loop {
+            self.look_for_loops().await;
+            for _ in 0..PROBES_PER_ROUND {
+                tokio::time::sleep(PROBES).await;
+                for upstream in self.upstreams.iter().filter(|upstream| !upstream.is_healthy()) {
+                    if upstream.probe().await {
+                        upstream.probe_loop().await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn look_for_loops(&self) {
         for upstream in &self.upstreams {
             upstream.probe_loop().await;
-        }
-        loop {
-            tokio::time::sleep(PROBES).await;
-            for upstream in self.upstreams.iter().filter(|upstream| !upstream.is_healthy()) {
-                upstream.probe().await;
-            }
         }
     }
 }

@@ -69,3 +69,31 @@ async fn a_cut_reply_is_better_than_none_where_the_upstream_takes_no_connections
     upstream.await.unwrap();
     assert!(forwarder.upstreams[0].is_healthy());
 }
+
+#[tokio::test]
+async fn an_upstream_is_asked_again_when_queries_do_not_come_back_any_more() {
+    let (socket, forwarder) = pair().await;
+    let answering = forwarder.clone();
+    let upstream = tokio::spawn(async move {
+        let (mut buffer, mut names) = ([0; 2000], Vec::new());
+        for turn in 0..3 {
+            let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
+            // In the first turn it asks us, from whom it has the question.
+            if turn == 0 {
+                assert_eq!(answering.ask(&buffer[..length], None, Transport::Udp).await, None);
+            }
+            names.push(buffer[HEADER..length].to_vec());
+            buffer[2] |= 0x80;
+            socket.send_to(&buffer[..length], from).await.unwrap();
+        }
+        names
+    });
+    forwarder.look_for_loops().await;
+    assert!(forwarder.upstreams[0].is_looping());
+    assert_eq!(forwarder.ask(&question(NAME, &[]), None, Transport::Udp).await, None);
+    forwarder.look_for_loops().await;
+    assert!(!forwarder.upstreams[0].is_looping());
+    assert!(forwarder.ask(&question(NAME, &[]), None, Transport::Udp).await.is_some());
+    let names = upstream.await.unwrap();
+    assert_ne!(names[0], names[1]);
+}

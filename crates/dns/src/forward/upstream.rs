@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::cut;
 use crate::answer::Transport;
-use crate::message::HEADER;
+use crate::message::{HEADER, rtype};
 use crate::server::Network;
 use crate::zone::Name;
 
@@ -30,19 +30,19 @@ pub(super) struct Upstream {
     network: Network,
     failures: AtomicU32,
     looping: AtomicBool,
-    /// Nobody else asks for this name.
+    /// Whether the last query that was to show it has come back.
+    returned: AtomicBool,
+    /// Nobody else asks for names below this one.
     own: Name,
 }
 
 impl Upstream {
     pub(super) fn new(address: SocketAddr, network: Network) -> Self {
-        let text = format!("{:016x}.loop.tombolo.invalid", fastrand::u64(..));
-        let own = Name::parse(&text).unwrap_or_default();
-        Self { address, network, failures: AtomicU32::new(0), looping: AtomicBool::new(false), own }
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
+        // Right below the root: what is below `invalid`, `test` or `local` many do not pass on, and so would hide a loop.
+        let own = Name::parse(&format!("tombolo-loop-{:016x}", fastrand::u64(..)));
+        let own = own.expect("letters, dashes and digits are a label");
+        let (failures, looping, returned) = Default::default();
+        Self { address, network, failures, looping, returned, own }
     }
 
     pub(super) fn is_healthy(&self) -> bool {
@@ -53,24 +53,35 @@ impl Upstream {
         self.looping.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_looping(&self) {
-        self.looping.store(true, Ordering::Relaxed);
+    /// A query that was to show a loop has come back.
+    pub(super) fn came_back(&self) {
+        self.returned.store(true, Ordering::Relaxed);
+        if !self.looping.swap(true, Ordering::Relaxed) {
+            tracing::error!(upstream = %self.address, "queries for this upstream come back; it is not asked any more");
+        }
     }
 
     pub(super) fn is_own(&self, name: &Name) -> bool {
-        *name == self.own
+        name.below(&self.own).is_some()
     }
 
-    /// Asks whether queries for this upstream come back to us.
+    /// Asks whether queries for this upstream come back to us, each time by a name that nobody can have kept an answer to.
     pub(super) async fn probe_loop(&self) {
-        let query = question(self.own.bytes(), 16);
-        self.ask(&query, query.len(), Transport::Udp).await;
+        self.returned.store(false, Ordering::Relaxed);
+        let label = format!("{:016x}", fastrand::u64(..));
+        let name = [&[label.len() as u8][..], label.as_bytes(), self.own.bytes()].concat();
+        let query = question(&name, rtype::TXT);
+        let answered = self.ask(&query, query.len(), Transport::Udp).await.is_some();
+        let returned = self.returned.load(Ordering::Relaxed);
+        if answered && !returned && self.looping.swap(false, Ordering::Relaxed) {
+            tracing::info!(upstream = %self.address, "queries for this upstream do not come back any more; it is asked again");
+        }
     }
 
-    /// Asks what every server can answer.
-    pub(super) async fn probe(&self) {
-        let query = question(&[0], 2);
-        self.ask(&query, query.len(), Transport::Udp).await;
+    /// Asks what every server can answer; returns whether it did.
+    pub(super) async fn probe(&self) -> bool {
+        let query = question(&[0], rtype::NS);
+        self.ask(&query, query.len(), Transport::Udp).await.is_some()
     }
 
     /// The reply to a query whose question ends at `end`; `None` if there is none in time.
