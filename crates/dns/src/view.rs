@@ -278,7 +278,8 @@ fn keys<K: ResourceExt>(cache: &Cache<K>, namespace: &str) -> Vec<Key> {
     cache.within(namespace).iter().map(|object| Key::of(&**object)).collect()
 }
 
-/// The service that a slice belongs to. Imported endpoints belong to their import alone.
+/// The service that a slice belongs to. Those of an import belong to it alone, and name it; endpoints of other clusters that
+/// name none stand behind a Service under its own name, as those of this cluster do.
 fn owner(slice: &EndpointSlice) -> Option<(Realm, Key)> {
     let label = |key: &str| slice.labels().get(key).cloned();
     let namespace = slice.namespace()?;
@@ -287,10 +288,7 @@ fn owner(slice: &EndpointSlice) -> Option<(Realm, Key)> {
         (Realm::Mcs, Policy::of(Dialect::Mcs).import_label),
     ];
     let import = realms.into_iter().find_map(|(realm, key)| Some((realm, label(key)?)));
-    let own = || {
-        let imported = label(mcs::SOURCE_CLUSTER_LABEL).is_some();
-        label(SERVICE_NAME_LABEL).filter(|_| !imported).map(|name| (Realm::Cluster, name))
-    };
+    let own = || Some((Realm::Cluster, label(SERVICE_NAME_LABEL)?));
     let (realm, name) = import.or_else(own)?;
     Some((realm, Key::new(namespace, name)))
 }

@@ -93,8 +93,8 @@ impl Reader {
         }
         if spec.cluster_ip.as_deref() == Some(HEADLESS) {
             let not_ready = spec.publish_not_ready_addresses.unwrap_or_default();
-            let slices = slices.iter().filter(|slice| source(slice).is_none());
-            return self.endpoints(slices.map(|slice| (&**slice, Choice { origin: "", not_ready })), room);
+            let slices = slices.iter().map(|slice| (&**slice, Choice { origin: "", not_ready }));
+            return self.endpoints(slices, room);
         }
         let ips = spec.cluster_ips.clone().unwrap_or_else(|| spec.cluster_ip.iter().cloned().collect());
         let ports = spec.ports.iter().flatten().map(|port| service::ServicePort {
