@@ -32,7 +32,8 @@ const PASSER_BY: u8 = 254;
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum Inquiry {
-    /// What the DNS server of a member tells each of its nodes about a name: the reply as people read it.
+    /// What the DNS server of a member tells each of its nodes about the addresses of a name, of either family: the replies as
+    /// people read them.
     Name { member: String, name: String },
     /// Whether a connection is accepted, from each node of a member.
     Connection { member: String, to: SocketAddr },
@@ -70,13 +71,11 @@ impl Playground {
     async fn look_up(&self, member: &str, name: &str) -> Result<Vec<Found>, Error> {
         let found = self.members.iter().find(|one| one.plan.name() == member);
         let server = found.ok_or_else(|| Error::new(format!("there is no cluster {member}")))?.plan.dns();
-        let question = Name::parse(name).map_err(|_| Error::new(format!("{name:?} is no domain name")))?;
-        let question = query(&question, record_type("A").unwrap_or(1));
+        let name = Name::parse(name).map_err(|_| Error::new(format!("{name:?} is no domain name")))?;
         let asked = self.nodes_of(member).map(|node| {
-            let question = question.clone();
+            let name = name.clone();
             async move {
-                let said =
-                    node.within(async move { told(timeout(PATIENCE, resolve(server, question)).await) });
+                let said = node.within(async move { told(timeout(PATIENCE, resolve(server, name)).await) });
                 Found { from: node.name(), to: server.to_string(), outcome: said.await }
             }
         });
@@ -151,13 +150,18 @@ fn passer_by(node: &NodePlan) -> Ipv4Addr {
     Ipv4Addr::new(first, second, third, PASSER_BY)
 }
 
-async fn resolve(server: SocketAddr, question: Vec<u8>) -> io::Result<String> {
+/// The addresses of a name.
+async fn resolve(server: SocketAddr, name: Name) -> io::Result<String> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?;
     socket.connect(server).await?;
-    socket.send(&question).await?;
-    let mut reply = [0; 4096];
-    let length = socket.recv(&mut reply).await?;
-    Ok(presentation(&reply[..length]).join("\n"))
+    let mut lines = Vec::new();
+    for kind in ["A", "AAAA"].into_iter().filter_map(record_type) {
+        socket.send(&query(&name, kind)).await?;
+        let mut reply = [0; 4096];
+        let length = socket.recv(&mut reply).await?;
+        lines.extend(presentation(&reply[..length]));
+    }
+    Ok(lines.join("\n"))
 }
 
 /// What came back in time, or why nothing did.

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use tombolo_api::tombolo::{Dialect, ServiceRef};
 use tombolo_dns::{Config, Name, presentation, record_type};
 use tombolo_playground::{Directory, Found, Inquiry, inquire};
@@ -41,13 +41,15 @@ pub(super) async fn ask(places: &Places, survey: &Survey, service: &ServiceRef, 
 async fn ask_one(place: &Place, timeout: Duration, name: &str) -> Seen<Vec<String>> {
     let client = place.client.as_ref().map_err(Clone::clone)?;
     let name = Name::parse(name).map_err(|_| format!("{name:?} is no domain name"))?;
-    let (config, address) = (Config::default(), record_type("A").unwrap_or(1));
-    let explained =
-        tokio::time::timeout(timeout, tombolo_dns::explain(&config, client, &name, address)).await;
+    let config = Config::default();
+    let of_either_family = ["A", "AAAA"].into_iter().filter_map(record_type);
+    let explaining = of_either_family.map(|kind| tombolo_dns::explain(&config, client, &name, kind));
+    let explained = tokio::time::timeout(timeout, try_join_all(explaining)).await;
     let explained = explained.map_err(|_| "the cluster could not be read in time".to_owned())?;
     let explained = explained.map_err(|error| error.to_string())?;
-    let reply = explained.reply.map(|reply| presentation(&reply)).unwrap_or_default();
-    Ok(addresses(reply.iter().map(String::as_str)))
+    let replies = explained.iter().filter_map(|one| one.reply.as_deref());
+    let lines: Vec<String> = replies.flat_map(presentation).collect();
+    Ok(addresses(lines.iter().map(String::as_str)))
 }
 
 /// An address and port of the import that takes TCP connections.
@@ -92,7 +94,8 @@ fn addresses<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
 
 fn address_of(line: &str) -> Option<String> {
     let mut words = line.split_whitespace().skip(3);
-    (words.next()? == "A" && !line.starts_with(';')).then(|| words.next().map(str::to_owned))?
+    (["A", "AAAA"].contains(&words.next()?) && !line.starts_with(';'))
+        .then(|| words.next().map(str::to_owned))?
 }
 
 #[cfg(test)]
@@ -103,6 +106,7 @@ mod tests {
     fn only_records_of_addresses_count() {
         let cases = [
             ("echo.demo.svc.clusterset.local. 5 IN A 10.96.0.1", Some("10.96.0.1")),
+            ("echo.demo.svc.clusterset.local. 5 IN AAAA fd00:96::1", Some("fd00:96::1")),
             ("clusterset.local. 5 IN SOA ns.dns.clusterset.local. x. 1 2 3 4 5", None),
             ("; NOERROR", None),
             ("", None),

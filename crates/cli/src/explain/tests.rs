@@ -150,6 +150,26 @@ fn a_service_that_works_has_no_broken_hop_and_every_hop_is_told() {
 }
 
 #[test]
+fn an_import_with_addresses_of_both_families_is_told_right_only_with_both() {
+    let mut world = world();
+    let both = json!(["10.96.0.7", "fd00:96::0:7"]);
+    world.b["imports"][0]["spec"]["ips"] = both.clone();
+    world.b["services"][0]["spec"]["clusterIPs"] = both;
+    let cases = [
+        (["10.96.0.7", "fd00:96::7"].as_slice(), None),
+        (&["10.96.0.7"], Some(Hop::Dns)),
+        (&["fd00:96::7"], Some(Hop::Dns)),
+        (&["10.96.0.7", "fd00:96::8"], Some(Hop::Dns)),
+    ];
+    for (answer, broken) in cases {
+        let told = answer.iter().map(|text| (*text).to_owned()).collect();
+        world.dns.names.insert("b".into(), Ok(told));
+        let explanation = judge(&world);
+        assert_eq!(explanation.broken_at(), broken, "{answer:?}: {:#?}", explanation.findings);
+    }
+}
+
+#[test]
 fn each_thing_that_can_be_wrong_is_found_at_its_hop_with_something_to_do() {
     type Break = fn(&mut World);
     let cases: [(&str, Break, Hop, &str); 14] = [
