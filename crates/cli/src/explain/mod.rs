@@ -104,12 +104,31 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         explained.push(explain(&survey, &service, edition, &answers));
     }
     explained.extend(sharing::explain(&survey, &service));
+    let silent = silent(&survey);
+    if explained.is_empty() && !silent.is_empty() {
+        let what = format!("nobody who answers knows {}/{}", service.namespace, service.name);
+        let hint = "`tombolo doctor` says more; see --kubeconfig, --hub-context, --contexts and --timeout";
+        return Err(Failure::new(what).because(silent.join("; ")).hint(hint));
+    }
     let broken = explained.iter().any(|one| one.broken_at().is_some()) || explained.is_empty();
     match arguments.output {
         None => say_all(print::text(&survey, &service, &explained, Paint::of_stdout())),
         Some(output) => say_all(print::data(&explained, output)?),
     }
     Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
+}
+
+/// Who may know of a service and does not answer, each with the reason. Without the hub nobody knows which contexts are members.
+fn silent(survey: &Survey) -> Vec<String> {
+    let told = |who: &str, why: &str| format!("{who}: {why}");
+    let hub = &survey.hub;
+    let mut silent: Vec<String> =
+        hub.facts.as_ref().err().map(|why| told(&hub.context, why)).into_iter().collect();
+    let others = survey.others.iter().filter(|(context, _)| hub.facts.is_err() && *context != hub.context);
+    silent.extend(others.map(|(context, why)| told(context, why)));
+    let members = survey.members.iter();
+    silent.extend(members.filter_map(|member| Some(told(&member.id, member.facts.as_ref().err()?))));
+    silent
 }
 
 /// The editions in which somebody exports or imports the service.

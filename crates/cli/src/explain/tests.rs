@@ -346,6 +346,26 @@ fn a_conflict_is_doubtful_where_the_oldest_wins_and_a_cluster_that_cannot_be_ask
 }
 
 #[test]
+fn who_does_not_answer_may_know_what_nobody_else_does() {
+    let member = |id: &str, facts| MemberSeen { id: id.to_owned(), context: Some(id.to_owned()), facts };
+    let hub = |facts| HubSeen { context: "hub".into(), facts };
+    let survey = |hub, members| Survey {
+        now: NOW.parse().unwrap(),
+        hub,
+        members,
+        others: vec![("hub".into(), "refused".into()), ("c".into(), "timed out".into())],
+    };
+    let answers = || member("a", Ok(MemberFacts::default()));
+    let refused = || "refused".to_owned();
+    let heard = survey(hub(Ok(HubFacts::default())), vec![answers()]);
+    assert!(silent(&heard).is_empty(), "contexts of nobody say nothing of a service");
+    let hub_known = survey(hub(Ok(HubFacts::default())), vec![answers(), member("b", Err(refused()))]);
+    assert_eq!(silent(&hub_known), ["b: refused"]);
+    let nobody = survey(hub(Err(refused())), vec![]);
+    assert_eq!(silent(&nobody), ["hub: refused", "c: timed out"]);
+}
+
+#[test]
 fn clusters_are_compared_side_by_side() {
     let held = judge(&world()).clusters;
     assert_eq!((held[0].exports, held[0].offers), (true, Some((1, 1))));

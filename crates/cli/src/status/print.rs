@@ -17,8 +17,8 @@ pub(super) fn tables(report: &Report, paint: Paint, wide: bool) -> String {
         }
     };
     let _ = writeln!(out, "{hub}\n");
-    if report.clusters.is_empty() {
-        let _ = writeln!(out, "No cluster has joined. See docs/agent.md for how one does.");
+    if report.clusters.is_empty() && report.hub.problem.is_none() {
+        let _ = writeln!(out, "No cluster has joined. `tombolo join` lets one in.");
     }
     let all = [
         clusters(&report.clusters, paint, wide),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn tables_without_rows_are_left_out_and_a_hub_that_is_away_is_said_first() {
-        let report = Report {
+        let mut report = Report {
             hub: HubRow { context: "hub".into(), problem: Some("refused".into()) },
             clusters: Vec::new(),
             exports: Vec::new(),
@@ -173,5 +173,9 @@ mod tests {
         assert!(text.contains("IMPORT      EDITION   CLUSTER   ADDRESS     ENDPOINTS   FROM\n"), "{text}");
         assert!(text.contains("demo/echo   mcs       member3   10.96.0.9   2/3         member1\n"), "{text}");
         assert!(!text.contains("EXPORT  "), "{text}");
+        assert!(!text.contains("joined"), "who knows: {text}");
+        report.hub.problem = None;
+        let text = tables(&report, Paint::plain(), false);
+        assert!(text.contains("No cluster has joined. `tombolo join` lets one in.\n"), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use serde_json::Value;
-use tombolo_testkit::eventually;
+use tombolo_testkit::{Kubectl, eventually};
 
 use crate::world::{Playground, shared_echo, tombolo};
 
@@ -134,6 +134,21 @@ fn what_cannot_be_done_is_one_line_and_a_hint_and_verbose_tells_the_chain() {
         assert_eq!(lines.len(), 2, "{err}");
     }
     assert_eq!(nowhere(&["explain", "echo"]).0, Some(2), "the command line itself is wrong");
+    let home = Kubectl::new();
+    let place = |name: &str| format!("{{name: {name}, context: {{cluster: x, user: x}}}}");
+    let dead = format!(
+        "{{apiVersion: v1, kind: Config, clusters: [{{name: x, cluster: {{server: 'http://127.0.0.1:1'}}}}], \
+         users: [{{name: x, user: {{}}}}], contexts: [{}, {}]}}",
+        place("hub"),
+        place("member1")
+    );
+    let kubeconfig = home.file("kubeconfig", &dead);
+    let output = tombolo(&["explain", "demo/echo"]).env("KUBECONFIG", kubeconfig).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(1), Vec::new()), "{err}");
+    for words in ["error: nobody who answers knows demo/echo: hub: ", "; member1: ", "\nhint: "] {
+        assert!(err.contains(words), "{words}: {err}");
+    }
     let (short, long) = (nowhere(&["status"]).1, nowhere(&["-v", "status"]).1);
     assert!(long.len() >= short.len(), "{long}");
 }
