@@ -28,8 +28,14 @@ pub(super) struct Examined {
     pub(super) rights: Vec<Granted>,
 }
 
-/// By context; the hub's under its own.
-pub(super) type Examinations = BTreeMap<String, Seen<Examined>>;
+/// What was found everywhere.
+#[derive(Clone, Debug)]
+pub(super) struct Examinations {
+    /// As the hub. The same cluster may be a member, too, of which other things are asked.
+    pub(super) hub: Seen<Examined>,
+    /// By context.
+    pub(super) members: BTreeMap<String, Seen<Examined>>,
+}
 
 pub(super) async fn examine(places: &Places, survey: &Survey) -> Examinations {
     let hub = at(&places.hub, places.timeout, |client| async move {
@@ -40,32 +46,26 @@ pub(super) async fn examine(places: &Places, survey: &Survey) -> Examinations {
     let members = survey.members.iter().filter(|member| member.facts.is_ok());
     let members = members.filter_map(|member| {
         let place = places.others.iter().find(|place| Some(&place.context) == member.context.as_ref())?;
-        Some(at(place, places.timeout, |client| async move {
+        let examining = at(place, places.timeout, |client| async move {
             let mut found = look(client).await?;
             found.rights = rights::in_member(client).await;
             Ok(found)
-        }))
+        });
+        Some(async move { (place.context.clone(), examining.await) })
     });
     let (hub, members) = tokio::join!(hub, join_all(members));
-    members.into_iter().chain([hub]).collect()
+    Examinations { hub, members: members.into_iter().collect() }
 }
 
-async fn at<'a, F>(
-    place: &'a Place,
-    timeout: Duration,
-    ask: impl FnOnce(&'a Client) -> F,
-) -> (String, Seen<Examined>)
+async fn at<'a, F>(place: &'a Place, timeout: Duration, ask: impl FnOnce(&'a Client) -> F) -> Seen<Examined>
 where
     F: Future<Output = Result<Examined, Error>>,
 {
-    let seen = match &place.client {
-        Err(why) => Err(why.clone()),
-        Ok(client) => match tokio::time::timeout(timeout, ask(client)).await {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(_) => Err("it did not answer in time".to_owned()),
-        },
-    };
-    (place.context.clone(), seen)
+    let client = place.client.as_ref().map_err(Clone::clone)?;
+    match tokio::time::timeout(timeout, ask(client)).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err("it did not answer in time".to_owned()),
+    }
 }
 
 async fn look(client: &Client) -> Result<Examined, Error> {

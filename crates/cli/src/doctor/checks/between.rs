@@ -103,9 +103,8 @@ fn overlap(a: &IpNet, b: &IpNet) -> bool {
 fn hidden(survey: &Survey, examined: &Examinations, pods: &[(&str, IpNet)]) -> Vec<Check> {
     let mut checks = Vec::new();
     for member in &survey.members {
-        let Some(Ok(found)) = member.context.as_ref().and_then(|context| examined.get(context)) else {
-            continue;
-        };
+        let examined = member.context.as_ref().and_then(|context| examined.members.get(context));
+        let Some(Ok(found)) = examined else { continue };
         for range in &found.services {
             for (other, network) in pods.iter().filter(|(_, network)| overlap(network, range)) {
                 let what =

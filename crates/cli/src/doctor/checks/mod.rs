@@ -60,10 +60,9 @@ pub(super) fn judge(survey: &Survey, examined: &Examinations, tried: Option<&Tri
 
 fn hub(survey: &Survey, examined: &Examinations) -> Vec<Check> {
     let context = &survey.hub.context;
-    let found = match examined.get(context) {
-        Some(Ok(found)) => found,
-        Some(Err(why)) => return vec![away(context, why)],
-        None => return vec![away(context, "nobody asked")],
+    let found = match &examined.hub {
+        Ok(found) => found,
+        Err(why) => return vec![away(context, why)],
     };
     let mut checks = server(context, found);
     checks.push(kinds(context, found, &AT_HUB));
@@ -94,7 +93,7 @@ fn one_member(survey: &Survey, member: &MemberSeen, examined: &Examinations) -> 
             return checks;
         }
     };
-    match examined.get(context) {
+    match examined.members.get(context) {
         Some(Ok(found)) => {
             checks.extend(server(&member.id, found));
             let all = crd::crds().iter().map(|one| one.name_any()).collect::<Vec<_>>();

@@ -1,5 +1,7 @@
 //! What is well is good, and each thing that is not is found where it is.
 
+use std::collections::BTreeMap;
+
 use serde_json::{from_value, json};
 use tombolo_api::tombolo::{Membership, MembershipSpec};
 use tombolo_playground::Found;
@@ -52,8 +54,8 @@ fn healthy() -> Examined {
 
 fn everything() -> (Survey, Examinations) {
     let survey = survey(vec![membership("a", &["10.1.0.0/16"]), membership("b", &["10.2.0.0/16"])]);
-    let examined = ["hub", "a", "b"].map(|context| (context.to_owned(), Ok(healthy())));
-    (survey, examined.into())
+    let members = ["a", "b"].map(|context| (context.to_owned(), Ok(healthy())));
+    (survey, Examinations { hub: Ok(healthy()), members: members.into() })
 }
 
 fn worst(checks: &[Check]) -> Vec<(&'static str, &str, Mark)> {
@@ -91,10 +93,33 @@ fn each_thing_that_is_wrong_is_found_where_it_is_with_something_to_do() {
         let (survey, mut examined) = everything();
         let mut one = healthy();
         wrong(&mut one);
-        examined.insert("b".into(), Ok(one));
+        examined.members.insert("b".into(), Ok(one));
         let checks = judge(&survey, &examined, None);
         assert_eq!(worst(&checks), [(about, "b", mark)], "{about}");
         assert!(checks.iter().filter(|check| check.mark != Mark::Good).all(|check| check.advice.is_some()));
+    }
+}
+
+#[test]
+fn a_hub_that_is_a_member_is_looked_at_as_both() {
+    let (mut survey, mut examined) = everything();
+    survey.hub.context = "b".to_owned();
+    let lacking = |kind: &str, account: &str| {
+        let mut one = healthy();
+        one.kinds.remove(kind);
+        one.rights = vec![granted(Ok(vec![account.to_owned()]))];
+        Ok(one)
+    };
+    examined.hub = lacking("memberships.tombolo.dev", "patch memberships in tombolo-a");
+    examined.members.insert("b".into(), lacking("serviceexports.multicluster.x-k8s.io", "create services"));
+    let said = |what: &str| {
+        let checks = judge(&survey, &examined, None);
+        checks
+            .iter()
+            .any(|check| check.mark == Mark::Bad && check.cluster == "b" && check.what.contains(what))
+    };
+    for what in ["memberships.tombolo.dev", "memberships in", "serviceexports", "create services"] {
+        assert!(said(what), "{what}");
     }
 }
 
@@ -105,10 +130,11 @@ fn networks_that_overlap_or_are_disputed_are_bad_and_undeclared_ones_doubtful() 
         membership("b", &["10.2.0.0/16"]),
         membership("c", &[]),
     ]);
-    let found = addresses(&overlapping, &Examinations::new());
+    let nothing = Examinations { hub: Err("nobody asked".to_owned()), members: BTreeMap::new() };
+    let found = addresses(&overlapping, &nothing);
     assert_eq!(worst(&found), [("addresses", "c", Mark::Doubtful), ("addresses", "a", Mark::Bad)]);
     let one_cluster = survey(vec![membership("a", &["10.0.0.0/8", "10.1.0.0/16"])]);
-    let found = addresses(&one_cluster, &Examinations::new());
+    let found = addresses(&one_cluster, &nothing);
     assert_eq!(worst(&found), [], "within a cluster it is nobody's business");
     let (mut survey, examined) = everything();
     survey.hub.facts.as_mut().unwrap().memberships[1].spec.pod_cidrs = vec!["10.96.128.0/17".to_owned()];
