@@ -44,7 +44,7 @@ fn assemble(hub: HubSeen, found: Vec<(String, Seen<Found>)>, named: bool) -> Sur
         Ok(facts) => facts.memberships.iter().map(|membership| membership.spec.cluster.clone()).collect(),
         Err(_) => Vec::new(),
     };
-    let (mut members, mut others) = (BTreeMap::new(), Vec::new());
+    let (mut members, mut others, mut silent) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (context, found) in found {
         let (id, facts) = match found {
             Ok((Some(id), facts)) if named || hub.facts.is_err() || known.contains(&id) => (id, Ok(facts)),
@@ -60,14 +60,20 @@ fn assemble(hub: HubSeen, found: Vec<(String, Seen<Found>)>, named: bool) -> Sur
             // Usually contexts are called like their clusters.
             Err(why) if named || known.contains(&context) => (context.clone(), Err(why)),
             Err(why) => {
+                silent.push(format!("{context}: {why}"));
                 others.push((context, why));
                 continue;
             }
         };
         members.insert(id.clone(), MemberSeen { id, context: Some(context), facts });
     }
+    // A context that does not answer may be anybody's.
+    let no_way = match silent.as_slice() {
+        [] => "the kubeconfig has no context for it".to_owned(),
+        silent => format!("no context that answers is its; {}", silent.join("; ")),
+    };
     for id in known {
-        let facts = Err("the kubeconfig has no context for it".to_owned());
+        let facts = Err(no_way.clone());
         members.entry(id.clone()).or_insert(MemberSeen { id, context: None, facts });
     }
     Survey { now: Timestamp::now(), hub, members: members.into_values().collect(), others }
@@ -234,6 +240,17 @@ mod tests {
         assert_eq!(seen(&survey), expected);
         let others: Vec<&str> = survey.others.iter().map(|(context, _)| context.as_str()).collect();
         assert_eq!(others, ["hub", "work", "dead"]);
+    }
+
+    #[test]
+    fn a_member_without_a_context_may_be_behind_one_that_does_not_answer() {
+        let why = |contexts| {
+            let survey = assemble(hub(&["east"]), contexts, false);
+            survey.members.into_iter().find_map(|member| member.facts.err()).unwrap()
+        };
+        assert_eq!(why(vec![("hub".to_owned(), found(None))]), "the kubeconfig has no context for it");
+        let down = vec![("hub".to_owned(), found(None)), ("kind-east".to_owned(), Err("refused".to_owned()))];
+        assert_eq!(why(down), "no context that answers is its; kind-east: refused");
     }
 
     #[test]
