@@ -1,4 +1,7 @@
 //! The directory that tells about a playground: `kubeconfig`, `endpoints.json` and the socket it is asked through.
+//!
+//! What a playground leaves there it also takes away, so it never takes a directory in which something of another kind has one
+//! of these names.
 
 use std::fs;
 use std::io;
@@ -17,6 +20,8 @@ const SCRATCH: &str = "run";
 const TOOLS: &str = "bin";
 /// What API servers keep, a folder each.
 const DATA: &str = "kube";
+/// Says that the rest is a playground's, also after one that was killed.
+const MARKER: &str = ".playground";
 
 /// What `endpoints.json` says: where everything is.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -148,9 +153,24 @@ impl Directory {
     }
 
     pub(crate) fn make(&self) -> Result<(), Error> {
+        self.claim()?;
         let cannot = format!("cannot make {}", self.0.display());
         fs::create_dir_all(self.scratch()).doing(&cannot)?;
         provide_tools(&self.tools()).doing(&cannot)
+    }
+
+    fn claim(&self) -> Result<(), Error> {
+        let is_there = |name: &&str| fs::symlink_metadata(self.0.join(name)).is_ok();
+        let found: Vec<&str> = [KUBECONFIG, ENDPOINTS, SCRATCH].into_iter().filter(is_there).collect();
+        if !is_there(&MARKER) && !found.is_empty() {
+            let (path, found) = (self.0.display(), found.join(" and "));
+            return Err(Error::new(format!(
+                "{path} has {found}, but not from a playground, which would take it away"
+            )));
+        }
+        let cannot = format!("cannot make {}", self.0.display());
+        fs::create_dir_all(&self.0).doing(&cannot)?;
+        fs::write(self.0.join(MARKER), "What `tombolo up` leaves here it takes away again.\n").doing(&cannot)
     }
 
     /// Where everything is, as the playground that runs here told it.
@@ -174,6 +194,8 @@ impl Directory {
             let _ = fs::remove_file(self.0.join(name));
         }
         let _ = fs::remove_dir_all(self.scratch());
+        // Last: if this was not all, the next one may go on.
+        let _ = fs::remove_file(self.0.join(MARKER));
     }
 }
 
@@ -185,4 +207,34 @@ fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
     file.write_all(content)?;
     fs::rename(&next, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_else_has_there_is_neither_written_over_nor_taken_away() {
+        let place = std::env::temp_dir().join(format!("tombolo-directory-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&place);
+        for name in [KUBECONFIG, ENDPOINTS, SCRATCH] {
+            let own = place.join(name);
+            fs::create_dir_all(&own).unwrap();
+            let refused = Directory::new(&place).make().unwrap_err().to_string();
+            assert!(refused.contains(&format!("has {name}, but not from a playground")), "{refused}");
+            assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "{name}");
+            fs::remove_dir(own).unwrap();
+        }
+        // One that was killed has left everything behind, and the next one may use it.
+        let directory = Directory::new(&place);
+        for _ in 0..2 {
+            directory.make().unwrap();
+            fs::write(directory.kubeconfig(), "x").unwrap();
+        }
+        fs::write(place.join("notes"), "mine").unwrap();
+        directory.clear();
+        let left = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["notes"]);
+        fs::remove_dir_all(place).unwrap();
+    }
 }

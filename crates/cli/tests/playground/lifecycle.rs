@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tombolo_testkit::eventually;
+use tombolo_testkit::{Kubectl, eventually};
 
 use crate::world::{Playground, descendants, is_there, tombolo, traces};
 
@@ -90,6 +90,22 @@ fn a_playground_that_is_killed_leaves_nothing_and_its_directory_can_be_used_agai
     let twice = tombolo(&["up", "--clusters", "1", "--nodes", "1", "--dir", &dir]).output().unwrap();
     assert!(String::from_utf8_lossy(&twice.stderr).contains("runs"), "{twice:?}");
     playground.does(&["down"]);
+}
+
+#[test]
+fn files_of_somebody_else_are_left_alone() {
+    let home = Kubectl::new();
+    let (dir, script) = (home.home().display().to_string(), home.home().join("run/start.sh"));
+    std::fs::create_dir(home.home().join("run")).unwrap();
+    std::fs::write(&script, "mine").unwrap();
+    for detach in [&[][..], &["--detach"]] {
+        let up = [&["up", "--pretend", "--clusters", "1", "--nodes", "1", "--dir", &dir], detach].concat();
+        let refused = tombolo(&up).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains("has run, but not from a playground"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(script).unwrap(), "mine");
 }
 
 /// The memory that a process really has, in bytes.
