@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::io::{BufRead, BufReader, IsTerminal as _, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -19,6 +19,8 @@ use crate::servers::ServerArguments;
 
 /// What a playground that runs in the background says.
 const LOG: &str = "log";
+/// The last line to whoever started it: from then on it goes on alone.
+const READY: &str = "ready";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -140,7 +142,9 @@ pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Resul
     arguments.servers.find()?;
     std::fs::create_dir_all(&arguments.dir).map_err(cannot)?;
     let log = arguments.dir.join(LOG);
-    let complaints = File::create(&log).map_err(cannot)?;
+    // Another playground may run there and write into it.
+    let mut complaints = File::options().create(true).append(true).read(true).open(&log).map_err(cannot)?;
+    let said_before = complaints.seek(SeekFrom::End(0)).map_err(cannot)?;
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
     command
         .args(verbose.then_some("--verbose"))
@@ -154,18 +158,32 @@ pub(crate) fn start_in_background(arguments: &Arguments, verbose: bool) -> Resul
         command.args(["--balancer-capabilities", &format!("{member}={profile}")]);
     }
     command.args(["--clusters", &arguments.clusters.to_string(), "--nodes", &arguments.nodes.to_string()]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
+    let errors = complaints.try_clone().map_err(cannot)?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
     let mut child = command.spawn().map_err(cannot)?;
-    if let Some(output) = child.stdout.take() {
-        BufReader::new(output).lines().map_while(Result::ok).for_each(say);
+    if child.stdout.take().is_some_and(|output| pass_on(BufReader::new(output), say)) {
+        return Ok(());
     }
-    match child.try_wait().map_err(cannot)? {
-        None => Ok(()),
-        Some(_) => {
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
-            Err(Failure::new(format!("the playground ended: {}", said.trim())))
+    // Nobody hears it any more, so it shall not go on.
+    let _ = child.kill();
+    child.wait().map_err(cannot)?;
+    let mut said = String::new();
+    complaints.seek(SeekFrom::Start(said_before)).map_err(cannot)?;
+    let _ = complaints.read_to_string(&mut said);
+    Err(Failure::new(format!("the playground ended: {}", said.trim())))
+}
+
+/// Passes on what a playground says until it is ready; returns whether it became that. The end of its output alone says
+/// nothing: that of a process that ends comes before its end.
+fn pass_on(output: impl BufRead, tell: impl Fn(String)) -> bool {
+    let lines = output.lines().map_while(Result::ok);
+    for line in lines {
+        if line == READY {
+            return true;
         }
+        tell(line);
     }
+    false
 }
 
 /// From here on whoever started this process has nothing to do with it.
@@ -174,6 +192,7 @@ fn leave_terminal() -> Result<(), Failure> {
     // Closing the terminal must not end it; a process that leads its group has left already.
     let _ = rustix::process::setsid();
     let nothing = File::options().write(true).open("/dev/null").map_err(cannot)?;
+    say(READY);
     rustix::stdio::dup2_stdout(nothing).map_err(|cause| cannot(cause.into()))
 }
 
@@ -212,4 +231,21 @@ fn welcome(directory: &Directory, playground: &Playground, networked: bool, begu
         "\nEverything is gone after Ctrl-C or `tombolo down --dir {}`.",
         directory.path().display()
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_playground_that_ends_before_it_is_ready_has_not_started() {
+        let cases = [("A hub\nready\n", true), ("A hub\n", false), ("", false), ("all are ready\n", false)];
+        for (output, ready) in cases {
+            let told = RefCell::new(Vec::new());
+            assert_eq!(pass_on(output.as_bytes(), |line| told.borrow_mut().push(line)), ready, "{output:?}");
+            assert!(!told.borrow().iter().any(|line| line == READY), "that is for us");
+        }
+    }
 }

@@ -87,8 +87,17 @@ fn a_playground_that_is_killed_leaves_nothing_and_its_directory_can_be_used_agai
     let again =
         tombolo(&["up", "--detach", "--clusters", "1", "--nodes", "1", "--dir", &dir]).output().unwrap();
     assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
-    let twice = tombolo(&["up", "--clusters", "1", "--nodes", "1", "--dir", &dir]).output().unwrap();
-    assert!(String::from_utf8_lossy(&twice.stderr).contains("runs"), "{twice:?}");
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(said.contains("are ready after") && !said.ends_with("ready\n"), "{said}");
+    std::fs::write(playground.dir().join("log"), "what it said\n").unwrap();
+    for detach in [&[][..], &["--detach"]] {
+        let up = [&["up", "--clusters", "1", "--nodes", "1", "--dir", &dir], detach].concat();
+        let twice = tombolo(&up).output().unwrap();
+        assert_eq!(twice.status.code(), Some(1), "{twice:?}");
+        assert!(String::from_utf8_lossy(&twice.stderr).contains("runs"), "{twice:?}");
+    }
+    let log = std::fs::read_to_string(playground.dir().join("log")).unwrap();
+    assert!(log.starts_with("what it said\n"), "{log}");
     playground.does(&["down"]);
 }
 
