@@ -57,6 +57,9 @@ fn a_service_of_one_cluster_is_called_by_name_from_another_and_down_leaves_nothi
         );
     }
     playground.pod_succeeds("member1", "native", "curl -sf -m 2 http://echo/");
+    // A daemon of this computer would be asked in vain.
+    let switch = "sh -c 'test ! -e /etc/nsswitch.conf || grep -qx \"hosts: files dns\" /etc/nsswitch.conf'";
+    playground.pod_succeeds("member1", "switch", switch);
 
     let processes = descendants(playground.child.id());
     assert!(processes.len() >= 2, "a process per container: {processes:?}");

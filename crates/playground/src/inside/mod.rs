@@ -1,7 +1,7 @@
 //! The process of a container, from the inside.
 //!
 //! It is this very program, called again: the first process of its process namespace. It hides the computer's `/proc`, name
-//! and `resolv.conf` behind the pod's, and then is one of the built-in servers, or runs a command and looks after its
+//! and way to find names behind the pod's, and then is one of the built-in servers, or runs a command and looks after its
 //! orphans.
 
 mod command;
@@ -23,7 +23,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
-use crate::kubelet::{Launch, Listening, Program};
+use crate::kubelet::{Launch, Listening, Names, Program};
 use crate::unshare::unshare;
 
 /// How long echo goes on after it was told to end: proxies of other clusters take a moment to hear of it.
@@ -78,9 +78,8 @@ fn prepare() -> io::Result<Launch> {
     rustix::system::sethostname(launch.identity.pod.as_bytes())?;
     // Within a user namespace inside a container this may be refused; then `ps` tells too much, and all else works.
     let _ = mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None);
-    if let Some(file) = &launch.resolv_conf {
-        let target = std::fs::canonicalize("/etc/resolv.conf")?;
-        mount_bind(file, target)?;
+    for (file, place) in launch.names.iter().flat_map(Names::places) {
+        mount_bind(file, std::fs::canonicalize(place)?)?;
     }
     Ok(launch)
 }

@@ -10,6 +10,7 @@ use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 
 use super::image::{self, Program};
+use super::names::Names;
 
 /// Where commands are, if nobody says.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -29,7 +30,7 @@ pub(crate) struct Launch {
     pub(crate) program: Program,
     pub(crate) identity: Identity,
     /// Shown to the container in place of this computer's.
-    pub(crate) resolv_conf: Option<PathBuf>,
+    pub(crate) names: Option<Names>,
     pub(crate) working_directory: Option<PathBuf>,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) input: Listening,
@@ -64,7 +65,7 @@ pub(crate) struct Place {
     pub(crate) node: String,
     pub(crate) host: Ipv4Addr,
     pub(crate) address: Ipv4Addr,
-    pub(crate) resolv_conf: Option<PathBuf>,
+    pub(crate) names: Option<Names>,
     /// Last on the path of every container.
     pub(crate) tools: PathBuf,
     /// What every container of the cluster finds in its environment.
@@ -88,7 +89,7 @@ impl Launch {
                 pod: pod.name_any(),
                 address: place.address.to_string(),
             },
-            resolv_conf: place.resolv_conf.clone(),
+            names: place.names.clone(),
             working_directory: container.working_dir.clone().map(PathBuf::from),
             environment,
             input: Listening::of(container),
@@ -212,7 +213,7 @@ mod tests {
             node: "node2".into(),
             host: [172, 20, 1, 12].into(),
             address: [10, 1, 2, 3].into(),
-            resolv_conf: None,
+            names: None,
             tools: "/tools".into(),
             api: None,
         }

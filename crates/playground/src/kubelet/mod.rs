@@ -15,6 +15,7 @@ mod input;
 mod launch;
 mod lives;
 mod log;
+mod names;
 mod probe;
 mod probing;
 mod registration;
@@ -25,6 +26,7 @@ pub(crate) use self::exec::IN_TERMINAL;
 pub(crate) use self::hosts::Hosts;
 pub(crate) use self::image::Program;
 pub(crate) use self::launch::{Identity, Launch, Listening};
+pub(crate) use self::names::Names;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -173,7 +175,7 @@ impl Host {
             node: self.plan.name(),
             host: self.plan.address(),
             address,
-            resolv_conf: self.resolv_conf(pod)?,
+            names: self.names(pod)?,
             tools: self.config.tools.clone(),
             api: Some((self.config.api.ip().to_string(), self.config.api.port())),
         };
@@ -198,23 +200,13 @@ impl Host {
         Ok(address)
     }
 
-    /// The file that a pod sees as its `resolv.conf`, unless it wants this computer's.
-    fn resolv_conf(&self, pod: &Pod) -> io::Result<Option<PathBuf>> {
+    /// How a pod finds names, unless it wants this computer's way.
+    fn names(&self, pod: &Pod) -> io::Result<Option<Names>> {
         let policy = pod.spec.as_ref().and_then(|spec| spec.dns_policy.as_deref()).unwrap_or("ClusterFirst");
-        let Some(dns) = self.config.dns.filter(|_| policy.starts_with("ClusterFirst")) else {
-            return Ok(None);
-        };
+        let dns = self.config.dns.filter(|_| policy.starts_with("ClusterFirst"));
+        let Config { scratch, cluster, .. } = &self.config;
         let namespace = pod.namespace().unwrap_or_default();
-        let path = self.config.scratch.join(format!("{}-{namespace}.resolv.conf", self.config.cluster));
-        let text = format!(
-            "nameserver {}\nsearch {namespace}.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n",
-            dns.ip()
-        );
-        // Others may have it mounted, so it is never replaced; and it always says the same.
-        if std::fs::read_to_string(&path).ok().as_deref() != Some(&text) {
-            std::fs::write(&path, text)?;
-        }
-        Ok(Some(path))
+        dns.map(|dns| Names::provide(scratch, cluster, &namespace, dns)).transpose()
     }
 
     async fn part(&self, pod: &Pod) {
