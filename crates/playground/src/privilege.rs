@@ -37,7 +37,8 @@ pub fn acquire() -> Network {
 fn told(error: &io::Error) -> String {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSPC) => "none may be made (see /proc/sys/user/max_user_namespaces)".to_owned(),
-        Some(Errno::PERM) => "this user may make none".to_owned(),
+        // Where AppArmor forbids them they can be made, but nothing can be done in them.
+        Some(Errno::PERM | Errno::ACCESS) => "this user may make none (see kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns)".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -55,4 +56,22 @@ fn enter_user_namespace() -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_refuses_is_told_with_the_setting_that_may_be_the_reason() {
+        let cases = [
+            (Errno::NOSPC, "max_user_namespaces"),
+            (Errno::PERM, "unprivileged_userns_clone"),
+            (Errno::ACCESS, "apparmor_restrict_unprivileged_userns"),
+        ];
+        for (refusal, setting) in cases {
+            let said = told(&refusal.into());
+            assert!(said.contains(setting), "{said}");
+        }
+    }
 }

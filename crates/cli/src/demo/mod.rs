@@ -48,7 +48,8 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments, network: Network) -> Result<(), Failure> {
     if let Network::Pretended(why) = &network {
         return Err(Failure::new("the tour needs networks for pods").because(why.clone()).hint(
-            "run it as root, or allow user namespaces (/proc/sys/user/max_user_namespaces, kernel.unprivileged_userns_clone)",
+            "run it as root, or allow user namespaces (/proc/sys/user/max_user_namespaces, kernel.unprivileged_userns_clone, \
+             kernel.apparmor_restrict_unprivileged_userns)",
         ));
     }
     let begun = Instant::now();
