@@ -21,6 +21,13 @@ pub(crate) struct Line {
     pub(crate) text: Vec<u8>,
 }
 
+impl Line {
+    /// What it takes in memory, which an empty one does, too.
+    fn bytes(&self) -> usize {
+        self.text.len() + size_of::<Self>()
+    }
+}
+
 /// The lines of one container, of one of its lives.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -106,12 +113,12 @@ impl Log {
 
 impl Lines {
     fn end_line(&mut self, time: Timestamp) {
-        let text = std::mem::take(&mut self.partial);
-        self.bytes += text.len();
-        self.kept.push_back(Line { time, text });
+        let line = Line { time, text: std::mem::take(&mut self.partial) };
+        self.bytes += line.bytes();
+        self.kept.push_back(line);
         while self.bytes > MOST_BYTES {
             let Some(oldest) = self.kept.pop_front() else { break };
-            self.bytes -= oldest.text.len();
+            self.bytes -= oldest.bytes();
             self.dropped += 1;
         }
     }
@@ -153,6 +160,9 @@ mod tests {
         assert_eq!(next, 1000);
         assert!(kept.len() < 300 && !kept.is_empty());
         assert_eq!(log.since(999).0.len(), 1);
+        let log = Log::default();
+        log.write(&vec![b'\n'; MOST_BYTES], Timestamp::UNIX_EPOCH);
+        assert!(log.since(0).0.len() * size_of::<Line>() <= MOST_BYTES);
         let log = Log::default();
         log.write(&vec![b'y'; 2 * LONGEST_LINE + 1], Timestamp::UNIX_EPOCH);
         assert_eq!(log.since(0).0.len(), 2);
