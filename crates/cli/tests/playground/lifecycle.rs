@@ -120,6 +120,34 @@ fn files_of_somebody_else_are_left_alone() {
     assert_eq!(std::fs::read_to_string(script).unwrap(), "mine");
 }
 
+#[test]
+fn a_probe_that_takes_too_long_is_ended() {
+    let playground = Playground::start(1, 1);
+    let pod = "
+apiVersion: v1
+kind: Pod
+metadata: {name: slow}
+spec:
+  containers:
+  - name: slow
+    image: host
+    command: [sleep, '3600']
+    readinessProbe: {exec: {command: [sleep, '4242']}, timeoutSeconds: 1, periodSeconds: 1}
+";
+    playground.at("member1").feed("apply -f -", pod).succeeds();
+    let probes = || -> Vec<u32> {
+        let words = |id: u32| std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let all = descendants(playground.child.id()).into_iter();
+        all.filter(|id| words(*id) == b"sleep\x004242\x00").collect()
+    };
+    let mut first = None;
+    eventually("it is asked whether it is ready", || {
+        first = probes().first().copied();
+        first.is_some()
+    });
+    eventually("nobody waits for the answer any more", || !is_there(first.unwrap()));
+}
+
 /// The memory that a process really has, in bytes.
 fn memory(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -144,19 +144,28 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Runs a command inside, with the streams that `prepare` gives it, and waits for its end.
+    /// Runs a command inside, with the streams that `prepare` gives it, and waits for its end. When nobody waits any more, it
+    /// is killed.
     pub(crate) async fn run(
         &self,
         command: Vec<String>,
         prepare: impl FnOnce(&mut Command) + Send + 'static,
     ) -> io::Result<Ended> {
         let (tell, ended) = oneshot::channel();
-        let door = self.clone();
+        let mut errand = Errand { ended, process: Arc::default() };
+        let (door, process) = (self.clone(), errand.process.clone());
         let body = move || {
-            let _ = tell.send(door.run_here(&command, prepare));
+            let begun = |child: &mut Child| {
+                let _ = open(child).map(|handle| process.set(handle));
+                if tell.is_closed() {
+                    let _ = child.kill();
+                }
+            };
+            let ended = door.run_here(&command, prepare, begun);
+            let _ = tell.send(ended);
         };
         thread::Builder::new().name("exec".to_owned()).spawn(body)?;
-        ended.await.map_err(io::Error::other)?
+        (&mut errand.ended).await.map_err(io::Error::other)?
     }
 
     /// A connection to a port of the pod, from within.
@@ -172,7 +181,12 @@ impl Door {
         tokio::net::TcpStream::from_std(stream)
     }
 
-    fn run_here(&self, command: &[String], prepare: impl FnOnce(&mut Command)) -> io::Result<Ended> {
+    fn run_here(
+        &self,
+        command: &[String],
+        prepare: impl FnOnce(&mut Command),
+        begun: impl FnOnce(&mut Child),
+    ) -> io::Result<Ended> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         // A thread that shares its working directory with others cannot change its view of the file system.
         unshare(UnshareFlags::FS)?;
@@ -188,9 +202,27 @@ impl Door {
         }
         prepare(&mut run);
         let mut child = run.spawn()?;
+        begun(&mut child);
         // Whoever holds the other ends of the streams waits for these to be closed.
         drop(run);
         child.wait().map(Ended::now)
+    }
+}
+
+/// A command that somebody waits for.
+struct Errand {
+    ended: oneshot::Receiver<io::Result<Ended>>,
+    /// Once it has begun.
+    process: Arc<OnceLock<OwnedFd>>,
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        // In this order: a command that begins in between finds that nobody waits for it.
+        self.ended.close();
+        if let Some(process) = self.process.get() {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
     }
 }
 
