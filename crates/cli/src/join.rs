@@ -1,9 +1,9 @@
 //! `tombolo join`: a cluster becomes a member.
 //!
 //! First everything is looked at, on both sides; what cannot work is said, and then nothing is changed. What follows can be
-//! repeated, and what is not said again stays as it was ([`Wish`]). Of several at one hub, one after the other looks and makes its place there: two that do so at the same time
-//! would not see each other. With `--dry-run` nobody is asked anything: what can be known without that is looked at, and the same
-//! objects are printed, for a repository to hold.
+//! repeated, and what is not said again stays as it was ([`Wish`]). Of several at one hub, one after the other looks and makes
+//! its place there: two that do so at the same time would not see each other. With `--dry-run` nobody is asked anything: what
+//! can be known without that is looked at, and the same objects are printed, for a repository to hold.
 
 use std::path::PathBuf;
 use std::time::Duration;
