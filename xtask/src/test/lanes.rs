@@ -23,7 +23,7 @@ impl Kind {
     fn room(self) -> usize {
         match self {
             Kind::Loud => 1,
-            Kind::Real => 2,
+            Kind::Real => 3,
         }
     }
 }
