@@ -1,6 +1,6 @@
 //! What is loaded: generation, tables, chains, rules, sets, elements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::attribute::Attributes;
 use crate::expression::Verdict;
 use crate::message::{Family, Received, Subsystem};
 use crate::object::{Element, Loaded, Table, Value, read_comment};
-use crate::socket::Socket;
+use crate::socket::{ATTEMPTS, Socket};
 
 const GET_TABLES: (Subsystem, u16) = (Subsystem::Tables, 1);
 const GET_CHAINS: (Subsystem, u16) = (Subsystem::Tables, 4);
@@ -67,14 +67,32 @@ impl Socket {
         Ok(own.filter_map(|(_, name)| name).collect())
     }
 
-    /// The elements of a set or map. While it grows one may come twice.
+    /// The elements of a set or map. While the kernel moves them to a table of another size it tells some of them twice, and others
+    /// not at all; then it is asked again.
     pub fn elements(&mut self, table: &Table, set: &str) -> io::Result<Vec<Loaded>> {
+        let mut found = self.elements_once(table, set)?;
+        for _ in 1..ATTEMPTS {
+            if !has_twice(&found) {
+                break;
+            }
+            found = self.elements_once(table, set)?;
+        }
+        Ok(found)
+    }
+
+    fn elements_once(&mut self, table: &Table, set: &str) -> io::Result<Vec<Loaded>> {
         let fill = |out: &mut crate::attribute::Writer<'_>| {
             out.text(1, &table.name);
             out.text(2, set);
         };
         self.dump(GET_ELEMENTS, table.family as u8, fill, read_elements)
     }
+}
+
+/// Whether something is told twice.
+fn has_twice(found: &[Loaded]) -> bool {
+    let mut keys = HashSet::with_capacity(found.len());
+    !found.iter().all(|Loaded { element, .. }| keys.insert((&element.key, &element.end)))
 }
 
 fn read_elements(message: &Received<'_>, found: &mut Vec<Loaded>) {
@@ -121,5 +139,13 @@ mod tests {
             let item = Attributes(&bytes).get(1).unwrap();
             assert_eq!(read_element(Attributes(item)).unwrap().element, element);
         }
+    }
+
+    #[test]
+    fn ranges_that_begin_alike_are_two_elements_and_what_is_told_again_is_one() {
+        let range = |end: u8| Element { key: vec![1; 4], end: Some(vec![end; 4]), value: Value::None };
+        let loaded = |element| Loaded { element, packets: None, expires: None };
+        assert!(!has_twice(&[loaded(range(2)), loaded(range(3))]));
+        assert!(has_twice(&[loaded(range(2)), loaded(range(3)), loaded(range(2))]));
     }
 }

@@ -24,7 +24,7 @@ const BUFFER: usize = 256 * 1024;
 /// Answers to a batch: one per failed operation at worst.
 const RECEIVE_BUFFER: usize = 4 * 1024 * 1024;
 /// A dump that is interrupted by changes so often is given up.
-const ATTEMPTS: usize = 20;
+pub(crate) const ATTEMPTS: usize = 20;
 /// Much longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(10);
 

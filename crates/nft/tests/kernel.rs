@@ -155,6 +155,29 @@ fn elements_can_be_replaced_destroyed_and_counted_by_the_thousand() {
 }
 
 #[test]
+fn a_set_that_the_kernel_is_still_making_room_for_is_read_whole() {
+    isolated(|| {
+        let mut socket = Socket::open().unwrap();
+        let table = table();
+        let all: Vec<Element> =
+            (0..3_000_u32).map(|number| Element::new(number.to_be_bytes().to_vec())).collect();
+        let mut batch = Batch::new();
+        batch.add_table(&table, None);
+        socket.commit(&batch).unwrap();
+        for set in (0..40).map(|number| format!("s{number}")) {
+            let mut batch = Batch::new();
+            batch.add_set(&table, &Set::new(&set, &[Type::Ipv4]));
+            batch.add_elements(&table, &set, &all);
+            socket.commit(&batch).unwrap();
+            let mut keys: Vec<_> =
+                socket.elements(&table, &set).unwrap().into_iter().map(|loaded| loaded.element.key).collect();
+            keys.sort_unstable();
+            assert!(keys.iter().eq(all.iter().map(|element| &element.key)), "{set}: {} keys", keys.len());
+        }
+    });
+}
+
+#[test]
 fn every_expression_is_taken_and_printed_in_both_families() {
     isolated(|| {
         let mut socket = Socket::open().unwrap();
